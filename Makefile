@@ -1,0 +1,38 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test check docs bench-queue soak-queue lock clean
+
+help: ## list the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+demo: ## see it work: two processes, 1,000 requests, one of the two killed in the middle
+	@scripts/bootstrap runtime
+	@.venv/bin/towpath demo
+
+test: ## everything that has to hold: format, lint, types, import contracts, documents, tests
+	@scripts/bootstrap dev
+	@scripts/test $(ARGS)
+
+check: ## the static part of test
+	@scripts/bootstrap dev
+	@scripts/test --static
+
+docs: ## write the reference pages anew and build the documentation into site/
+	@scripts/bootstrap dev
+	@.venv/bin/python scripts/reference.py
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
+bench-queue: ## measure the queue against its peers (takes minutes; peers get an environment of their own)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.queue $(ARGS)
+
+soak-queue: ## two minutes of work with random kills and a database restart
+	@scripts/bootstrap dev
+	@.venv/bin/python -m soak.queue $(ARGS)
+
+lock: ## resolve the locks anew (ARGS=--upgrade for the newest versions)
+	@scripts/lock $(ARGS)
+
+clean: ## remove what the other verbs made
+	rm -rf .venv .cache .bootstrap.lock site build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

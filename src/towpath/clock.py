@@ -1,0 +1,30 @@
+"""Local time, given to code instead of taken by it. Leases and due times go by the database's time, not by this."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+MICROS = 1_000_000
+
+
+class Clock(Protocol):
+    """A reading that only grows, for measuring how long something took."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment."""
+
+
+class SystemClock:
+    """The machine's own clock, counting also the time for which the machine slept."""
+
+    _ID = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+    def monotonic(self) -> float:
+        return time.clock_gettime(self._ID)
+
+
+def to_datetime(micros: int) -> datetime:
+    """The aware UTC time of a stored number of microseconds since 1970."""
+    return datetime.fromtimestamp(micros / MICROS, tz=UTC)

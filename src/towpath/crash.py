@@ -1,0 +1,69 @@
+"""Named places where a process may die, so that tests can make it die there.
+
+`here(point)` does nothing unless `TOWPATH_CRASH=point:n` is set: then the n-th pass (1 without `:n`) through that
+point ends the process with SIGKILL, as a power cut would. Recovery tests walk the whole enum.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from enum import StrEnum
+
+from towpath.errors import BadSettings
+
+VARIABLE = "TOWPATH_CRASH"
+
+
+class CrashPoint(StrEnum):
+    """Between every two acts that a crash could separate."""
+
+    SEND_BEFORE_COMMIT = "send_before_commit"
+    SEND_AFTER_COMMIT = "send_after_commit"  # written, but nobody has been woken
+    CLAIM_BEFORE_COMMIT = "claim_before_commit"
+    CLAIM_AFTER_COMMIT = "claim_after_commit"  # claimed, but the handler has not seen it
+    HANDLER_DONE = "handler_done"  # handled, but the queue does not know
+    FINISH_BEFORE_COMMIT = "finish_before_commit"  # state moved and answer written, both uncommitted
+    FINISH_AFTER_COMMIT = "finish_after_commit"  # finished, but the asker has not been woken
+    RELEASE_BEFORE_COMMIT = "release_before_commit"
+    RELEASE_AFTER_COMMIT = "release_after_commit"
+    DEATH_MARKED = "death_marked"  # an owner is marked dead, but its claims are still its own
+    FREE_BEFORE_COMMIT = "free_before_commit"
+    FREE_AFTER_COMMIT = "free_after_commit"
+    REAP_BEFORE_COMMIT = "reap_before_commit"
+    REAP_AFTER_COMMIT = "reap_after_commit"
+    CLEAN_BEFORE_COMMIT = "clean_before_commit"
+    CLEAN_AFTER_COMMIT = "clean_after_commit"
+    OPERATE_BEFORE_COMMIT = "operate_before_commit"  # a person's change and its event, both uncommitted
+    OPERATE_AFTER_COMMIT = "operate_after_commit"
+    MIGRATE_BEFORE_COMMIT = "migrate_before_commit"
+    MIGRATE_AFTER_COMMIT = "migrate_after_commit"
+
+
+class _Armed:
+    """The one point that this process was told to die at, and how many passes are left."""
+
+    def __init__(self, setting: str) -> None:
+        name, _, count = setting.partition(":")
+        try:
+            self.point = CrashPoint(name)
+            self.left = int(count or 1)
+        except ValueError as error:
+            known = ", ".join(CrashPoint)
+            raise BadSettings(f"{VARIABLE}={setting!r} is not point:n with one of: {known}") from error
+
+    def passed(self, point: CrashPoint) -> None:
+        if point is self.point:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+# Read once at start: an unarmed process pays one comparison for each point it passes.
+_armed = _Armed(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
+
+
+def here(point: CrashPoint) -> None:
+    """Die here if this point is armed."""
+    if _armed is not None:
+        _armed.passed(point)

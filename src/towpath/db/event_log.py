@@ -1,0 +1,77 @@
+"""The `event` table: what happened, kept with the change that it tells of, in one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from towpath.clock import to_datetime
+from towpath.db.database import Database, Row, Transaction
+from towpath.db.queries import Queries
+from towpath.events import Event, Events
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event as the table has it."""
+
+    seq: int
+    at: datetime
+    kind: str
+    subject: str
+    who: str
+    why: str
+    data: dict[str, Any]
+
+
+class EventLog:
+    """Writes events with the work they belong to, and tells this process's subscribers when that has committed."""
+
+    def __init__(self, database: Database, events: Events) -> None:
+        self._sql = Queries("towpath.db", "events", database.dialect)
+        self._events = events
+
+    def record(self, tx: Transaction, event: Event) -> None:
+        tx.run(
+            self._sql["record_event"],
+            {
+                "kind": event.kind,
+                "subject": event.subject,
+                "who": event.who or "unknown",
+                "why": event.why,
+                "data": json.dumps(dict(event.data), default=str),
+            },
+        )
+        tx.after_commit(lambda: self._events.publish(event))
+
+    def page(
+        self,
+        tx: Transaction,
+        *,
+        limit: int,
+        before: int | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
+    ) -> list[StoredEvent]:
+        """The newest first; `before` is the `seq` of the last one of the page before."""
+        params = {"limit": limit, "before": before, "kind": kind, "subject": subject}
+        return [_stored(row) for row in tx.rows(self._sql["list_events"], params)]
+
+    def after(self, tx: Transaction, seq: int, limit: int = 500) -> Iterator[StoredEvent]:
+        """What came after, oldest first."""
+        return map(_stored, tx.rows(self._sql["events_after"], {"seq": seq, "limit": limit}))
+
+    def last_seq(self, tx: Transaction) -> int:
+        return int(tx.rows(self._sql["last_event"], {})[0][0])
+
+    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
+        """Delete events past their retention time, oldest first."""
+        return tx.run(self._sql["forget_events"], {"older_than": older_than_us, "limit": limit})
+
+
+def _stored(row: Row) -> StoredEvent:
+    seq, at, kind, subject, who, why, data = row
+    return StoredEvent(seq, to_datetime(at), kind, subject, who, why, json.loads(data))

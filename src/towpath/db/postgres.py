@@ -1,0 +1,232 @@
+"""PostgreSQL through psycopg, a connection for each thread, opened anew after it broke."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.types.string import TextLoader
+
+from towpath.clock import MICROS
+from towpath.db.database import Row
+from towpath.db.postgres_bells import PostgresBells
+from towpath.db.queries import Dialect, Query
+from towpath.errors import CommitUnknown, DatabaseError, DatabaseUnavailable
+from towpath.logs import without_password
+
+Connection = psycopg.Connection[Row]
+
+# Classes and codes of errors in which the server says that it, not the statement, is at fault.
+_AWAY_CLASSES = ("08", "53", "57", "58", "40", "55")
+
+
+def translated(error: psycopg.Error, url: str) -> DatabaseError:
+    """The Towpath error that says what this one means."""
+    shown = f"{without_password(url)}: {str(error).strip()}"
+    state = error.sqlstate
+    if (state is None and isinstance(error, psycopg.OperationalError)) or (state and state.startswith(_AWAY_CLASSES)):
+        return DatabaseUnavailable(f"{shown}; nothing was written")
+    return DatabaseError(shown)
+
+
+class _Statements:
+    """What runs inside one transaction, or one statement at a time outside of any."""
+
+    __slots__ = ("_after", "_connection", "_database", "_unknown_when_broken")
+
+    def __init__(self, database: PostgresDatabase, connection: Connection, *, is_single: bool) -> None:
+        self._database = database
+        self._connection = connection
+        self._after: list[Callable[[], None]] = []
+        # A single statement commits by itself: when the connection breaks under it, nobody knows whether it did.
+        self._unknown_when_broken = is_single
+
+    def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
+        try:
+            return self._connection.execute(query.text, params).fetchall()
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def run(self, query: Query, params: dict[str, Any]) -> int:
+        try:
+            return self._connection.execute(query.text, params).rowcount
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        copy = sql.SQL("copy {} ({}) from stdin").format(
+            sql.Identifier(table), sql.SQL(",").join(map(sql.Identifier, columns))
+        )
+        try:
+            with self._connection.cursor() as cursor, cursor.copy(copy) as stream:
+                for row in rows:
+                    stream.write_row(row)
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        self._after.append(action)
+
+    def committed(self) -> None:
+        for action in self._after:
+            action()
+
+    def _translated(self, error: psycopg.Error) -> DatabaseError:
+        if self._connection.closed and self._unknown_when_broken:
+            return CommitUnknown(f"{without_password(self._database.url)}: {str(error).strip()}")
+        return translated(error, self._database.url)
+
+
+class _Write:
+    """A write transaction."""
+
+    __slots__ = ("_database", "_statements")
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    def __enter__(self) -> _Statements:
+        connection = self._database.connection()
+        self._database.begin(connection)
+        self._statements = _Statements(self._database, connection, is_single=False)
+        return self._statements
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        connection = self._statements._connection
+        if kind is not None:
+            _roll_back(connection)
+            return
+        try:
+            connection.execute("commit")
+        except psycopg.Error as error:
+            if connection.closed:
+                raise CommitUnknown(f"{without_password(self._database.url)}: {str(error).strip()}") from error
+            _roll_back(connection)
+            raise translated(error, self._database.url) from error
+        self._statements.committed()
+
+
+class _Single:
+    """One statement that is its own transaction."""
+
+    __slots__ = ("_database", "_statements")
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    def __enter__(self) -> _Statements:
+        connection = self._database.connection()
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
+        self._statements = _Statements(self._database, connection, is_single=True)
+        return self._statements
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is None:
+            self._statements.committed()
+
+
+def _roll_back(connection: Connection) -> None:
+    with contextlib.suppress(psycopg.Error):
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            connection.execute("rollback")
+
+
+class PostgresDatabase:
+    """One schema of a PostgreSQL database."""
+
+    dialect: Dialect = "postgres"
+
+    def __init__(self, url: str, schema: str = "towpath", lock_timeout_s: float = 10.0) -> None:
+        self.url = url
+        self.schema = schema
+        self._lock_timeout_s = lock_timeout_s
+        self._local = threading.local()
+        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._guard = threading.Lock()
+        self.bells = PostgresBells(self.connect, f"towpath_{schema}")
+
+    @property
+    def beats(self) -> PostgresDatabase:
+        return self
+
+    def transaction(self) -> AbstractContextManager[_Statements]:
+        return _Write(self)
+
+    def single(self) -> AbstractContextManager[_Statements]:
+        return _Single(self)
+
+    @contextmanager
+    def read(self) -> Iterator[_Statements]:
+        connection = self.connection()
+        self.begin(connection, "begin isolation level repeatable read, read only")
+        try:
+            yield _Statements(self, connection, is_single=False)
+        finally:
+            _roll_back(connection)
+
+    def now(self) -> int:
+        try:
+            row = self.connection().execute("select towpath_now()").fetchone()
+        except psycopg.Error as error:
+            raise translated(error, self.url) from error
+        return int(row[0]) if row else 0
+
+    def shift_clock(self, seconds: float) -> None:
+        self.connection().execute("update clock_shift set offset_us = offset_us + %s", (int(seconds * MICROS),))
+
+    def script(self, text: str) -> None:
+        self.connection().execute(text)
+
+    def close(self) -> None:
+        self.bells.close()
+        with self._guard:
+            for connection in self._connections:
+                connection.close()
+            self._connections.clear()
+            self._local = threading.local()
+
+    def begin(self, connection: Connection, statement: str = "begin") -> None:
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
+        try:
+            connection.execute(statement)
+        except psycopg.Error as error:
+            raise translated(error, self.url) from error
+
+    def connection(self) -> Connection:
+        """The connection of this thread, opened when it is first needed, after it broke, and after a fork."""
+        held: Connection | None = getattr(self._local, "connection", None)
+        if held is not None and self._local.pid == os.getpid() and not held.closed:
+            return held
+        connection = self.connect()
+        self._local.connection, self._local.pid = connection, os.getpid()
+        with self._guard:
+            self._connections.add(connection)
+        return connection
+
+    def connect(self) -> Connection:
+        """A new connection that finds Towpath's tables by their plain names."""
+        try:
+            connection = psycopg.connect(
+                self.url,
+                autocommit=True,
+                connect_timeout=max(2, int(self._lock_timeout_s)),
+                options=f"-c search_path={self.schema} -c lock_timeout={int(self._lock_timeout_s * 1000)}",
+                application_name="towpath",
+                keepalives_idle=30,
+                keepalives_interval=5,
+                keepalives_count=3,
+            )
+        except psycopg.Error as error:
+            raise translated(error, self.url) from error
+        for kind in ("uuid", "json"):
+            connection.adapters.register_loader(kind, TextLoader)
+        return connection

@@ -1,0 +1,261 @@
+"""SQLite: one file in WAL mode, one writer at a time, a connection for each thread.
+
+A second file beside it (`towpath.db-beats`) holds process rows: a heartbeat must not wait behind a long write, and a
+commit over two attached WAL files would not be atomic, so the two never share a transaction.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+from towpath.clock import MICROS
+from towpath.db.database import Row
+from towpath.db.queries import Dialect, Query
+from towpath.db.sqlite_bells import SqliteBells
+from towpath.errors import CommitUnknown, DatabaseError, DatabaseUnavailable
+
+# Small commits write whole pages: half of SQLite's usual page makes a one-message commit about a quarter faster.
+PAGE_BYTES = 2048
+CHECKPOINT_PAGES = 4000
+SHIFT_IS_READ_EVERY_S = 0.05
+SHORTEST_NAP_S = 0.0001
+LONGEST_NAP_S = 0.002
+OPENING_TIMEOUT_S = 10.0
+
+_AWAY = (
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_NOMEM,
+    sqlite3.SQLITE_PROTOCOL,
+)
+
+
+def translated(error: sqlite3.Error, url: str) -> DatabaseError:
+    """The Towpath error that says what this one means."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if code in _AWAY:
+        return DatabaseUnavailable(f"{url}: {error}; nothing was written")
+    return DatabaseError(f"{url}: {error}")
+
+
+class _Statements:
+    """What runs inside one transaction."""
+
+    __slots__ = ("_after", "_connection", "_database")
+
+    def __init__(self, database: SqliteDatabase, connection: sqlite3.Connection) -> None:
+        self._database = database
+        self._connection = connection
+        self._after: list[Callable[[], None]] = []
+
+    def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
+        if query.uses_now:
+            params["now"] = self._database.now()
+        return self._database.execute(self._connection, query.text, params).fetchall()
+
+    def run(self, query: Query, params: dict[str, Any]) -> int:
+        if query.uses_now:
+            params["now"] = self._database.now()
+        return self._database.execute(self._connection, query.text, params).rowcount
+
+    def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        marks = ",".join("?" * len(columns))
+        statement = f"insert into {table} ({','.join(columns)}) values ({marks})"  # noqa: S608 - names come from code
+        try:
+            self._connection.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise translated(error, self._database.url) from error
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        self._after.append(action)
+
+    def committed(self) -> None:
+        for action in self._after:
+            action()
+
+
+class _Write:
+    """A write transaction: takes the one writer's place at its begin, so that nothing inside it can find it taken."""
+
+    __slots__ = ("_database", "_statements")
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    def __enter__(self) -> _Statements:
+        connection = self._database.connection()
+        if connection.in_transaction:
+            raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
+        self._database.execute(connection, "begin immediate", {})
+        self._statements = _Statements(self._database, connection)
+        return self._statements
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        connection = self._statements._connection
+        if kind is not None:
+            _roll_back(connection)
+            return
+        try:
+            connection.execute("commit")
+        except sqlite3.Error as error:
+            _roll_back(connection)
+            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
+                raise CommitUnknown(f"{self._database.url}: {error}") from error
+            raise translated(error, self._database.url) from error
+        self._statements.committed()
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("rollback")
+
+
+class SqliteDatabase:
+    """One SQLite file."""
+
+    dialect: Dialect = "sqlite"
+
+    def __init__(
+        self, path: Path, synchronous: str = "full", lock_timeout_s: float = 10.0, *, is_beats: bool = False
+    ) -> None:
+        self.url = f"sqlite:///{path}"
+        self.path = path
+        self.bells = SqliteBells(path)
+        self._synchronous = synchronous
+        self._lock_timeout_s = lock_timeout_s
+        self._local = threading.local()
+        self._connections: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
+        self._guard = threading.Lock()
+        self._beats = (
+            self
+            if is_beats
+            else SqliteDatabase(path.with_name(path.name + "-beats"), "normal", lock_timeout_s, is_beats=True)
+        )
+        self._shift_us = 0
+        self._shift_read_at = float("-inf")
+
+    @property
+    def beats(self) -> SqliteDatabase:
+        return self._beats
+
+    def transaction(self) -> AbstractContextManager[_Statements]:
+        return _Write(self)
+
+    def single(self) -> AbstractContextManager[_Statements]:
+        return _Write(self)  # without a server there are no round trips to save
+
+    @contextmanager
+    def read(self) -> Iterator[_Statements]:
+        connection = self.connection()
+        self.execute(connection, "begin", {})
+        try:
+            yield _Statements(self, connection)
+        finally:
+            _roll_back(connection)
+
+    def now(self) -> int:
+        # The file and all its users are on one machine, so the machine's clock is the database's.
+        monotonic = time.monotonic()
+        if monotonic - self._shift_read_at > SHIFT_IS_READ_EVERY_S:
+            self._shift_us = self._read_shift()
+            self._shift_read_at = monotonic
+        return time.time_ns() // 1000 + self._shift_us
+
+    def shift_clock(self, seconds: float) -> None:
+        with self._beats.transaction() as tx:
+            tx._connection.execute("update clock_shift set offset_us = offset_us + ?", (int(seconds * MICROS),))
+        self._shift_read_at = self._beats._shift_read_at = float("-inf")
+
+    def script(self, text: str) -> None:
+        # executescript would commit what is open, so the statements go one by one.
+        connection = self.connection()
+        statement = ""
+        for line in text.splitlines(keepends=True):
+            statement += line
+            if sqlite3.complete_statement(statement):
+                connection.execute(statement)
+                statement = ""
+
+    def close(self) -> None:
+        self.bells.close()
+        if self._beats is not self:
+            self._beats.close()
+        with self._guard:
+            for connection in self._connections:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.close()
+            self._connections.clear()
+            self._local = threading.local()
+
+    def execute(self, connection: sqlite3.Connection, statement: str, params: dict[str, Any]) -> sqlite3.Cursor:
+        """Run a statement, waiting for the lock if another has it.
+
+        SQLite's own waiting sleeps for up to 100 ms at a time, which starves a writer that shares the file with a
+        busy one; transactions here take well under a millisecond to a few, so short naps do better.
+        """
+        nap_s = SHORTEST_NAP_S
+        deadline = 0.0
+        while True:
+            try:
+                return connection.execute(statement, params)
+            except sqlite3.Error as error:
+                monotonic = time.monotonic()
+                deadline = deadline or monotonic + self._lock_timeout_s
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic > deadline:
+                    raise translated(error, self.url) from error
+            time.sleep(nap_s)
+            nap_s = min(2 * nap_s, LONGEST_NAP_S)
+
+    def connection(self) -> sqlite3.Connection:
+        """The connection of this thread, opened when it is first needed, also after a fork."""
+        if getattr(self._local, "pid", None) == os.getpid():
+            return self._local.connection  # type: ignore[no-any-return]
+        connection = self._open()
+        self._local.connection, self._local.pid = connection, os.getpid()
+        with self._guard:
+            self._connections.add(connection)
+        return connection
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            connection = sqlite3.connect(
+                self.path,
+                isolation_level=None,
+                timeout=OPENING_TIMEOUT_S,
+                check_same_thread=False,
+                cached_statements=256,
+                factory=_Connection,
+            )
+            connection.execute(f"pragma page_size = {PAGE_BYTES}")
+            connection.execute("pragma journal_mode = wal")
+            connection.execute(f"pragma synchronous = {self._synchronous}")
+            connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            connection.execute("pragma busy_timeout = 0")  # from here on `execute` waits
+        except sqlite3.Error as error:
+            raise translated(error, self.url) from error
+        return connection
+
+    def _read_shift(self) -> int:
+        try:
+            row = self._beats.connection().execute("select offset_us from clock_shift").fetchone()
+        except sqlite3.OperationalError:
+            return 0  # the tables are being made
+        return int(row[0]) if row else 0
+
+
+class _Connection(sqlite3.Connection):
+    """A connection that can be held in a weak set."""

@@ -1,0 +1,130 @@
+"""Bells between processes on one machine: a Unix datagram socket for each process that waits.
+
+The sockets of a database stand in a directory of their own under the system's temporary directory, because a socket's
+path may not be longer than about 100 bytes, which a database's path easily is. Only processes of the same user can
+ring each other; others are found by the slow poll.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import socket
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import uuid4
+
+from towpath.db.bells import Bell, LocalBells
+
+logger = logging.getLogger(__name__)
+
+# The kernel keeps about ten datagrams for a slow reader and drops the rest: after a burst of this many, one may be
+# missing, and everybody is woken.
+BURST = 8
+# A directory's time stamp moves in steps of the kernel's tick: one that is younger than this may hide a later change.
+SETTLED_NS = 100_000_000
+
+
+class SqliteBells:
+    """Rings by datagram. Listening starts with the first bell that is hung."""
+
+    def __init__(self, database: Path) -> None:
+        self._directory = _directory_for(database)
+        self._local = LocalBells()
+        self._lock = threading.Lock()
+        self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
+        self._own: Path | None = None
+        self._receiver: socket.socket | None = None
+        self._others: tuple[str, ...] = ()
+        self._seen_ns = -1
+
+    @property
+    def address(self) -> str | None:
+        """The socket of this process, once it listens."""
+        return str(self._own) if self._own else None
+
+    def hang(self, name: str) -> Bell:
+        bell = self._local.hang(name)
+        with self._lock:
+            if self._receiver is None:
+                self._listen()
+        return bell
+
+    def take_down(self, name: str, bell: Bell) -> None:
+        self._local.take_down(name, bell)
+
+    def ring(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._local.ring(name)
+            for path in self._other_sockets():
+                self._send(name.encode(), path)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._receiver is not None and self._own is not None:
+                own, self._own = self._own, None
+                self._send(b"", str(own))  # wakes the listener, which then sees that it has no address any more
+                with contextlib.suppress(FileNotFoundError):
+                    own.unlink()
+                self._receiver = None
+
+    def _listen(self) -> None:
+        for directory in (self._directory.parent, self._directory):
+            directory.mkdir(mode=0o700, exist_ok=True)
+            found = directory.lstat()
+            if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
+                logger.warning("%s is not a directory of this user: wake-ups are off, inboxes poll", directory)
+                return
+        own = self._directory / f"{uuid4().hex[:12]}.bell"
+        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        receiver.bind(str(own))
+        self._own, self._receiver = own, receiver
+        threading.Thread(target=self._receive, args=(own, receiver), name="bells", daemon=True).start()
+
+    def _receive(self, own: Path, receiver: socket.socket) -> None:
+        with receiver:
+            while self._own == own:
+                receiver.settimeout(None)
+                names = {receiver.recv(4096)}
+                receiver.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    for _ in range(BURST):
+                        names.add(receiver.recv(4096))
+                    self._local.ring_all()
+                for name in names:
+                    self._local.ring(name.decode(errors="replace"))
+
+    def _other_sockets(self) -> tuple[str, ...]:
+        try:
+            changed_ns = os.stat(self._directory).st_mtime_ns
+        except FileNotFoundError:
+            return ()
+        if changed_ns != self._seen_ns:
+            own = str(self._own)
+            self._others = tuple(p for e in os.scandir(self._directory) if (p := e.path) != own)
+            settled = time.time_ns() - changed_ns > SETTLED_NS
+            self._seen_ns = changed_ns if settled else -1
+        return self._others
+
+    def _send(self, name: bytes, path: str) -> None:
+        try:
+            self._sender.sendto(name, path)
+        except BlockingIOError:
+            pass  # it has not read its last rings yet, so it is awake
+        except ConnectionRefusedError:
+            with contextlib.suppress(OSError):
+                os.unlink(path)  # its process is gone
+        except OSError:
+            pass  # gone in this moment; the slow poll is there for the rest
+
+
+def _directory_for(database: Path) -> Path:
+    key = hashlib.sha256(os.fsencode(database.resolve())).hexdigest()[:12]
+    return Path(tempfile.gettempdir()) / f"towpath-{os.getuid()}" / key

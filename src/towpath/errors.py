@@ -1,0 +1,176 @@
+"""Every error that Towpath raises on purpose, in one tree.
+
+TowpathError
+├── BadSettings            a settings file, variable or flag holds something that cannot be used
+├── NotInstalled           a program or package that this needs is not on the machine
+├── Refused                the caller asked for something that is not allowed; nothing was written
+│   ├── BadPayload         not JSON, too large, or holds NUL or unpaired surrogates
+│   ├── BadName            an empty or unusable inbox, function or header name
+│   ├── BadValue           a number or option outside what is allowed
+│   ├── UnknownInbox       nobody has registered that inbox
+│   ├── UnknownState       not one of the states
+│   ├── UnknownMessage     no message has that id
+│   ├── DuplicateMessage   a message with that id was sent before
+│   ├── IllegalMove        the message is not in a state that this move starts from
+│   ├── ClaimLost          the claim was taken away, or was never this process's
+│   └── NoReplyExpected    an answer to a message that asked for none
+├── NoAnswer               a request did not get its answer
+│   ├── AnswerTimeout      not yet: the request is still under way and may be waited for again
+│   └── RequestDied        never: the request is DEAD or gone
+├── DatabaseError          the database did not do what was asked
+│   ├── DatabaseUnavailable    away, locked, full or restarting; nothing was written
+│   ├── CommitUnknown          the connection broke during commit; it may or may not have been written
+│   └── SchemaError            tables and code do not fit
+│       ├── SchemaTooNew       a newer Towpath has upgraded this database
+│       ├── SchemaTooOld       the database needs `towpath schema upgrade`
+│       └── SchemaDiffers      tables are not what the migrations make
+└── ProcessDead            this process was declared dead, or could not renew its lease in time
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class TowpathError(Exception):
+    """Base of every error that Towpath raises on purpose. Catch this to catch them all."""
+
+
+class BadSettings(TowpathError):
+    """A settings file, variable or flag holds something that cannot be used. The text names the place and the key."""
+
+
+class NotInstalled(TowpathError):
+    """A program or package is missing on this machine. The text names it and the command that installs it."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what} is not installed: {remedy}")
+        self.what = what
+        self.remedy = remedy
+
+
+class Refused(TowpathError):
+    """The request is not allowed as it stands. Nothing was written; mend the call."""
+
+
+class BadPayload(Refused):
+    """The payload or headers cannot be stored: not JSON, too large, or holding NUL or unpaired surrogates."""
+
+
+class BadName(Refused):
+    """An inbox, function or header name is empty, too long or has characters that are not allowed."""
+
+
+class BadValue(Refused):
+    """A number or an option lies outside what is allowed. The text says what is."""
+
+
+class UnknownInbox(Refused):
+    """Nobody has registered that inbox. Open it once (`queue.inbox(name)`), or mend the name."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = sorted(known)
+        shown = ", ".join(self.known[:10]) or "none yet"
+        more = f" and {len(self.known) - 10} more" if len(self.known) > 10 else ""
+        super().__init__(f"no inbox is named {name!r}; known inboxes: {shown}{more}. A reader makes one by opening it.")
+
+
+class UnknownState(Refused):
+    """That is not one of the message states. The text lists them."""
+
+    def __init__(self, state: str, allowed: Iterable[str]) -> None:
+        self.state = state
+        self.allowed = tuple(allowed)
+        super().__init__(f"{state!r} is not a message state; allowed: {', '.join(self.allowed)}")
+
+
+class UnknownMessage(Refused):
+    """No message has that id: it never existed, or the janitor has deleted it after its retention time."""
+
+    def __init__(self, message_id: str) -> None:
+        self.message_id = message_id
+        super().__init__(f"no message has the id {message_id!r} (never sent, or deleted after its retention time)")
+
+
+class DuplicateMessage(Refused):
+    """A message with that id is in the queue already: a repeated send after `CommitUnknown` was in fact done."""
+
+
+class IllegalMove(Refused):
+    """The message is not in a state from which this move is allowed. Look at it again: someone was faster."""
+
+    def __init__(self, message_id: str, state: str, move: str, allowed: Iterable[str]) -> None:
+        self.message_id = message_id
+        self.state = state
+        self.move = move
+        self.allowed = tuple(allowed)
+        super().__init__(
+            f"message {message_id} is {state}: {move} is allowed only from {' or '.join(self.allowed) or 'no state'}"
+        )
+
+
+class ClaimLost(Refused):
+    """This process does not hold the claim any more. Its work on the message does not count; somebody else has it."""
+
+    def __init__(self, message_ids: Iterable[str]) -> None:
+        self.message_ids = list(message_ids)
+        shown = ", ".join(self.message_ids[:5]) + (" …" if len(self.message_ids) > 5 else "")
+        super().__init__(
+            f"the claim on {shown} was taken away (lease ran out, or an operator moved it); the late finish is refused"
+        )
+
+
+class NoReplyExpected(Refused):
+    """The message is a notice: its sender left no inbox for an answer."""
+
+
+class NoAnswer(TowpathError):
+    """A request did not get its answer."""
+
+    def __init__(self, message_id: str, text: str) -> None:
+        self.message_id = message_id
+        super().__init__(text)
+
+
+class AnswerTimeout(NoAnswer):
+    """The answer has not come in the time given. The request goes on; wait for it again by its id."""
+
+
+class RequestDied(NoAnswer):
+    """The request is DEAD or was deleted: no answer will come."""
+
+
+class DatabaseError(TowpathError):
+    """The database did not do what was asked."""
+
+
+class DatabaseUnavailable(DatabaseError):
+    """The database is away, locked, full or restarting. Nothing was written; the same call may be made again."""
+
+
+class CommitUnknown(DatabaseError):
+    """The connection broke while committing: the work was written whole or not at all, and nobody can say which.
+
+    Sending again with the same message id is safe: `DuplicateMessage` then means that it was written.
+    """
+
+
+class SchemaError(DatabaseError):
+    """The tables in the database and this version of Towpath do not fit together."""
+
+
+class SchemaTooNew(SchemaError):
+    """A newer Towpath has upgraded this database. Install that version (or newer) here."""
+
+
+class SchemaTooOld(SchemaError):
+    """The database lacks migrations that this version needs. Run `towpath schema upgrade`."""
+
+
+class SchemaDiffers(SchemaError):
+    """A table, index or constraint is not what the migrations make. `towpath schema verify` lists the differences."""
+
+
+class ProcessDead(TowpathError):
+    """This process was declared dead by another, or could not renew its lease in time. It must not go on working."""

@@ -1,0 +1,138 @@
+"""Frees what the dead held, and lets messages die whose time ran out. Every process that claims runs one.
+
+Freeing the dead, in this order, so that a crash between any two steps is made good by the next round of anyone:
+
+1. Mark as dead whoever's lease ran out (a guarded move in the process table).
+2. Move its claims by the policy of their inboxes, with an event for each, and the event of its death.
+3. Note that its death is settled.
+
+Claims whose owner has no living row for another reason (stopped in order but left some behind, row deleted long ago,
+or claimed in the moment between its death and its reading of it) are freed in the same way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import chain
+
+from towpath import crash
+from towpath.crash import CrashPoint
+from towpath.db import Transaction
+from towpath.db.processes import DeadProcess
+from towpath.events import Event, EventKind
+from towpath.queue.message_store import HeldClaim
+from towpath.queue.parts import Parts
+from towpath.queue.replies import answer_with_failure
+from towpath.queue.state import Move
+from towpath.service import Result, Service
+
+MOST_PER_COMMIT = 500  # each with its event: a transaction of some 20 ms on SQLite
+
+
+class Caretaker(Service):
+    """Looks after the whole queue, not only the inboxes of its own process."""
+
+    name = "caretaker"
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts.events)
+        self._parts = parts
+
+    def run_once(self) -> Result:
+        done = self.reap() + self.free_the_dead()
+        return Result(done, self._parts.settings.caretaker_s)
+
+    def reap(self) -> int:
+        """Messages that nobody took in time become DEAD. Returns how many."""
+        parts, total = self._parts, 0
+        while True:
+            with parts.database.transaction() as tx:
+                expired = parts.messages.expire(tx, MOST_PER_COMMIT)
+                by_inbox: dict[str, list[str]] = defaultdict(list)
+                for message in expired:
+                    by_inbox[message.inbox].append(message.id)
+                    parts.ring_after(tx, message.reply_to)
+                for inbox, ids in by_inbox.items():
+                    data = {"count": len(ids), "messages": ids[:20]}
+                    parts.event_log.record(tx, Event(EventKind.MESSAGES_EXPIRED, inbox, data=data))
+                if expired:
+                    crash.here(CrashPoint.REAP_BEFORE_COMMIT)
+            total += len(expired)
+            if expired:
+                crash.here(CrashPoint.REAP_AFTER_COMMIT)
+            if len(expired) < MOST_PER_COMMIT:
+                return total
+
+    def free_the_dead(self) -> int:
+        """Free the claims of everybody who is not alive. Returns how many claims were moved."""
+        parts = self._parts
+        if not parts.process().may_declare_dead:
+            return 0
+        with parts.database.beats.transaction() as tx:
+            newly_dead = parts.processes.mark_dead(tx)
+        if newly_dead:
+            crash.here(CrashPoint.DEATH_MARKED)
+        with parts.database.beats.read() as tx:
+            unsettled = {process.id: process for process in parts.processes.unsettled(tx)}
+        moved = sum(self._bury(dead) for dead in unsettled.values())
+        return moved + sum(map(self._free_claims_of, self._owners_not_alive()))
+
+    def _owners_not_alive(self) -> set[str]:
+        parts = self._parts
+        # Owners first, living second: who claims has a row already, so nobody alive can be missed.
+        with parts.database.read() as tx:
+            owners = parts.messages.owners_with_claims(tx)
+        if not owners:
+            return set()
+        with parts.database.beats.read() as tx:
+            return owners - parts.processes.living(tx, owners)
+
+    def _bury(self, dead: DeadProcess) -> int:
+        parts = self._parts
+        moved = self._free_claims_of(dead.id)
+        with parts.database.transaction() as tx:
+            data = {"name": dead.name, "host": dead.host, "pid": dead.pid, "last_beat": dead.last_beat, "freed": moved}
+            parts.event_log.record(tx, Event(EventKind.PROCESS_DIED, dead.id, why="its lease ran out", data=data))
+        with parts.database.beats.single() as tx:
+            parts.processes.settle(tx, dead.id)
+        return moved
+
+    def _free_claims_of(self, owner: str) -> int:
+        total = 0
+        while True:
+            with self._parts.database.transaction() as tx:
+                claims = self._parts.messages.claims_of(tx, owner, MOST_PER_COMMIT)
+                moved = self._move(tx, owner, claims)
+                if claims:
+                    crash.here(CrashPoint.FREE_BEFORE_COMMIT)
+            total += moved
+            if claims:
+                crash.here(CrashPoint.FREE_AFTER_COMMIT)
+            if len(claims) < MOST_PER_COMMIT:
+                return total
+
+    def _move(self, tx: Transaction, owner: str, claims: list[HeldClaim]) -> int:
+        by_move: dict[Move, list[HeldClaim]] = defaultdict(list)
+        for claim in claims:
+            by_move[claim.move].append(claim)
+        moved = {
+            move: self._parts.messages.free(tx, owner, move, held, f"its owner {owner} died")
+            for move, held in by_move.items()
+        }
+        for move, held in moved.items():
+            for claim in held:
+                self._tell(tx, owner, move, claim)
+        for inbox in {claim.inbox for claim in moved.get(Move.FREE, ())}:
+            self._parts.ring_after(tx, inbox)
+        return len(list(chain.from_iterable(moved.values())))
+
+    def _tell(self, tx: Transaction, owner: str, move: Move, claim: HeldClaim) -> None:
+        parts = self._parts
+        reason = f"its owner {owner} died"
+        kind = EventKind.CLAIM_FREED if move is Move.FREE else EventKind.MESSAGE_GIVEN_UP
+        data = {"owner": owner, "inbox": claim.inbox, "move": move, "failures": claim.failures}
+        parts.event_log.record(tx, Event(kind, claim.id, why=reason, data=data))
+        if claim.reply_to is not None and move is not Move.FREE:
+            if move is Move.FAIL:
+                answer_with_failure(parts, tx, claim.id, claim.reply_to, reason)
+            parts.ring_after(tx, claim.reply_to)

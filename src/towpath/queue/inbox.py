@@ -1,0 +1,172 @@
+"""Claiming messages and saying what became of them. The inboxes that run handlers are built on this."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from towpath import crash
+from towpath.clock import MICROS
+from towpath.crash import CrashPoint
+from towpath.db import Transaction
+from towpath.errors import BadValue, ClaimLost, CommitUnknown
+from towpath.queue.message import Message
+from towpath.queue.parts import Parts
+from towpath.queue.payload import check_name
+from towpath.queue.replies import answer_all
+from towpath.queue.state import OnOwnerDeath
+
+DEFAULT_MAX_ATTEMPTS = 5
+MOST_PER_CLAIM = 5_000  # keeps a claim's transaction short on SQLite, where it holds up every other writer
+
+
+class Inbox:
+    """One inbox by name. Any number of processes may read from it; each message goes to one of them."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        name: str,
+        on_owner_death: OnOwnerDeath | str = OnOwnerDeath.AGAIN,
+        max_attempts: int = DEFAULT_MAX_ATTEMPTS,
+    ) -> None:
+        self.name = check_name(name, "inbox name")
+        self._parts = parts
+        if max_attempts < 1:
+            raise BadValue(f"max_attempts={max_attempts} must be at least 1")
+        try:
+            policy = OnOwnerDeath(on_owner_death)
+        except ValueError as error:
+            raise BadValue(f"on_owner_death={on_owner_death!r} must be one of: {', '.join(OnOwnerDeath)}") from error
+        # Claims whose answer was lost with the connection: they may hold messages, so they are asked about first.
+        self._doubtful: list[int] = []
+        self._lock = threading.Lock()
+        with parts.database.single() as tx:
+            parts.inboxes.register(tx, name, policy, max_attempts)
+
+    def claim(self, limit: int = 1) -> list[Message]:
+        """Take up to `limit` waiting messages, the oldest first. Nothing waits: an empty list."""
+        if not 1 <= limit <= MOST_PER_CLAIM:
+            raise BadValue(f"limit={limit} must be between 1 and {MOST_PER_CLAIM}")
+        process = self._parts.process()
+        process.check_leased()
+        if self._doubtful:
+            found = self._settle_doubts()
+            if found:
+                return found
+        tick = process.next_tick()
+        try:
+            with self._parts.database.single() as tx:
+                messages = self._parts.messages.claim(tx, self.name, process.id, tick, limit)
+                crash.here(CrashPoint.CLAIM_BEFORE_COMMIT)
+        except CommitUnknown:
+            with self._lock:
+                self._doubtful.append(tick)
+            raise
+        if messages:
+            crash.here(CrashPoint.CLAIM_AFTER_COMMIT)
+        return messages
+
+    def finish(
+        self, messages: Message | Sequence[Message], payload: Any = None, *, tx: Transaction | None = None
+    ) -> None:
+        """The messages are done. A request gets `payload` as its answer, in the same transaction.
+
+        Raises `ClaimLost` for those that are not this process's any more. Without `tx` the others are finished all
+        the same; with `tx` the caller's transaction should be rolled back, which letting the error pass does.
+        """
+        batch = [messages] if isinstance(messages, Message) else list(messages)
+
+        def move(tx: Transaction) -> set[str]:
+            lost = self._parts.messages.finish(tx, batch)
+            self._answer(tx, batch, lost, payload)
+            crash.here(CrashPoint.FINISH_BEFORE_COMMIT)
+            return lost
+
+        self._end(batch, move, tx)
+
+    def fail(self, messages: Message | Sequence[Message], reason: str, *, tx: Transaction | None = None) -> None:
+        """The messages have failed. A request gets `{"error": reason}` as its answer."""
+        batch = [messages] if isinstance(messages, Message) else list(messages)
+        reason = reason.replace("\x00", "\\0")
+
+        def move(tx: Transaction) -> set[str]:
+            lost = self._parts.messages.fail(tx, batch, reason)
+            self._answer(tx, batch, lost, {"error": reason})
+            crash.here(CrashPoint.FINISH_BEFORE_COMMIT)
+            return lost
+
+        self._end(batch, move, tx)
+
+    def release(
+        self, messages: Message | Sequence[Message], delay_s: float = 0.0, *, tx: Transaction | None = None
+    ) -> None:
+        """Give the messages back unworked: they wait again (after `delay_s`), and no attempt is burnt."""
+        batch = [messages] if isinstance(messages, Message) else list(messages)
+        delay_us = int(delay_s * MICROS) or None
+
+        def move(tx: Transaction) -> set[str]:
+            lost = self._parts.messages.release(tx, batch, delay_us)
+            self._parts.ring_after(tx, self.name)
+            crash.here(CrashPoint.RELEASE_BEFORE_COMMIT)
+            return lost
+
+        self._end(batch, move, tx, CrashPoint.RELEASE_AFTER_COMMIT)
+
+    def eavesdrop(self, limit: int = 1) -> list[Message]:
+        """Look at what waits or is being worked on, the oldest first, without taking it."""
+        with self._parts.database.read() as tx:
+            return self._parts.messages.eavesdrop(tx, self.name, limit)
+
+    def last(self, limit: int) -> list[Message]:
+        """The newest messages that were handled well, the oldest of them first."""
+        with self._parts.database.read() as tx:
+            return self._parts.messages.newest_handled(tx, self.name, limit)
+
+    def seconds_until_due(self) -> float | None:
+        """How long until the next delayed message may be taken; none when there is none."""
+        with self._parts.database.read() as tx:
+            due_us = self._parts.messages.next_due_us(tx, self.name)
+        return None if due_us is None else max(0.0, (due_us - self._parts.database.now()) / MICROS)
+
+    def _end(
+        self,
+        batch: list[Message],
+        move: Callable[[Transaction], set[str]],
+        tx: Transaction | None,
+        after: CrashPoint = CrashPoint.FINISH_AFTER_COMMIT,
+    ) -> None:
+        if tx is not None:
+            lost = move(tx)
+        else:
+            # Notices are ended by one statement; an answer makes it two, which need a transaction.
+            needs_two = any(message.expects_answer for message in batch)
+            database = self._parts.database
+            with database.transaction() if needs_two else database.single() as own:
+                lost = move(own)
+            crash.here(after)
+        if lost:
+            raise ClaimLost(lost)
+
+    def _answer(self, tx: Transaction, batch: list[Message], lost: set[str], payload: Any) -> None:
+        asked = [message for message in batch if message.expects_answer and message.id not in lost]
+        answer_all(self._parts, tx, asked, payload)
+        for name in {message.reply_to for message in asked}:
+            self._parts.ring_after(tx, name)
+
+    def _settle_doubts(self) -> list[Message]:
+        """What the claims hold whose answer was lost."""
+        with self._lock:
+            doubtful, self._doubtful = self._doubtful, []
+        found: list[Message] = []
+        owner = self._parts.process().id
+        try:
+            with self._parts.database.read() as tx:
+                for tick in doubtful:
+                    found += self._parts.messages.claimed_by_tick(tx, owner, tick)
+        except BaseException:
+            with self._lock:
+                self._doubtful += doubtful
+            raise
+        return found

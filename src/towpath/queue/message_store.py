@@ -1,0 +1,298 @@
+"""The `message` table. Every move is one guarded statement: no row means that the move was illegal, and raises."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from towpath.clock import MICROS
+from towpath.db import Database, Queries, Transaction
+from towpath.errors import DuplicateMessage, IllegalMove, RequestDied, UnknownMessage
+from towpath.queue.message import Draft, Message
+from towpath.queue.state import MOVES, MessageState, Move, OnOwnerDeath
+
+_COPIED = (
+    "id",
+    "related_id",
+    "audit_id",
+    "inbox",
+    "reply_to",
+    "function",
+    "payload",
+    "headers",
+    "deliver_after",
+    "ttl_s",
+    "expires_at",
+    "created_at",
+    "updated_at",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HeldClaim:
+    """What a dead owner held, and what its inbox says about that."""
+
+    seq: int
+    id: str
+    inbox: str
+    reply_to: str | None
+    failures: int
+    on_owner_death: OnOwnerDeath
+    max_attempts: int
+
+    @property
+    def move(self) -> Move:
+        match self.on_owner_death:
+            case OnOwnerDeath.ERR:
+                return Move.FAIL
+            case OnOwnerDeath.AGAIN if self.failures < self.max_attempts:
+                return Move.FREE
+        return Move.GIVE_UP
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How far a request has come."""
+
+    state: MessageState
+    reason: str | None
+    answer_id: str | None
+    answer_json: str | None
+    answer_state: MessageState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A message whose ttl ran out."""
+
+    id: str
+    inbox: str
+    reply_to: str | None
+
+
+class MessageStore:
+    """Reads and moves messages inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = Queries("towpath.queue", "messages", database.dialect)
+
+    # Sending
+
+    def insert(self, tx: Transaction, draft: Draft) -> None:
+        written = tx.run(
+            self._sql["insert_message"],
+            {
+                "id": draft.id,
+                "related_id": draft.related_id,
+                "audit_id": draft.audit_id,
+                "inbox": draft.inbox,
+                "reply_to": draft.reply_to,
+                "function": draft.function,
+                "payload": draft.payload_json,
+                "headers": draft.headers_json,
+                "delay_us": draft.delay_us,
+                "ttl_s": draft.ttl_s,
+                "expiry_us": _expiry_us(draft),
+            },
+        )
+        if not written:
+            raise DuplicateMessage(f"message {draft.id} was sent before; it is in the queue once")
+
+    def insert_many(self, tx: Transaction, drafts: Iterable[Draft]) -> None:
+        now = self._database.now()
+        tx.insert_many(
+            "message",
+            _COPIED,
+            (
+                (
+                    d.id,
+                    d.related_id,
+                    d.audit_id,
+                    d.inbox,
+                    d.reply_to,
+                    d.function,
+                    d.payload_json,
+                    d.headers_json,
+                    None if d.delay_us is None else now + d.delay_us,
+                    d.ttl_s,
+                    None if d.ttl_s is None else now + (_expiry_us(d) or 0),
+                    now,
+                    now,
+                )
+                for d in drafts
+            ),
+        )
+
+    # Claiming, and what may follow a claim
+
+    def claim(self, tx: Transaction, inbox: str, owner: str, tick: int, limit: int) -> list[Message]:
+        params = {"inbox": inbox, "owner": owner, "tick": tick, "limit": limit}
+        return _in_order(tx.rows(self._sql["claim_messages"], params))
+
+    def claimed_by_tick(self, tx: Transaction, owner: str, tick: int) -> list[Message]:
+        """What a claim holds whose own answer was lost."""
+        return _in_order(tx.rows(self._sql["claimed_by_tick"], {"owner": owner, "tick": tick}))
+
+    def steal(self, tx: Transaction, message: Message, owner: str, tick: int) -> Message | None:
+        """Take a claimed message from the owner it had when it was read; none when it has another now."""
+        params = {"id": message.id, "old_owner": message.owner, "owner": owner, "tick": tick}
+        rows = tx.rows(self._sql["steal_message"], params)
+        return Message.from_row(rows[0]) if rows else None
+
+    def finish(self, tx: Transaction, messages: Sequence[Message]) -> set[str]:
+        """ACK to OK. Returns the ids of those whose claim was lost; they are left alone. So do the next two."""
+        return self._end_claims(tx, "finish_claims", messages, {})
+
+    def fail(self, tx: Transaction, messages: Sequence[Message], reason: str) -> set[str]:
+        return self._end_claims(tx, "fail_claims", messages, {"reason": reason})
+
+    def release(self, tx: Transaction, messages: Sequence[Message], delay_us: int | None) -> set[str]:
+        return self._end_claims(tx, "release_claims", messages, {"delay_us": delay_us})
+
+    def _end_claims(self, tx: Transaction, query: str, messages: Sequence[Message], params: dict[str, Any]) -> set[str]:
+        by_claim: dict[tuple[str | None, int | None], list[Message]] = defaultdict(list)
+        for message in messages:
+            by_claim[message.owner, message.owner_tick].append(message)
+        lost: set[str] = set()
+        for (owner, tick), claimed in by_claim.items():
+            which = {"owner": owner, "tick": tick, "seqs": _seqs(message.seq for message in claimed)}
+            moved = {row[0] for row in tx.rows(self._sql[query], {**which, **params})}
+            lost |= {message.id for message in claimed if message.seq not in moved}
+        return lost
+
+    def already_ended(self, tx: Transaction, message: Message, state: MessageState) -> bool:
+        """Whether this very claim has brought the message to that end: asked when the answer to the move was lost."""
+        which = {"owner": message.owner, "tick": message.owner_tick, "seqs": _seqs([message.seq]), "state": state}
+        return bool(tx.rows(self._sql["ended_by_tick"], which))
+
+    # The dead
+
+    def owners_with_claims(self, tx: Transaction) -> set[str]:
+        return {row[0] for row in tx.rows(self._sql["owners_with_claims"], {})}
+
+    def claims_of(self, tx: Transaction, owner: str, limit: int) -> list[HeldClaim]:
+        rows = tx.rows(self._sql["claims_of_owner"], {"owner": owner, "limit": limit})
+        return [
+            HeldClaim(seq, id_, inbox, reply_to, failures, OnOwnerDeath(policy), most)
+            for seq, id_, inbox, reply_to, failures, policy, most in rows
+        ]
+
+    def free(
+        self, tx: Transaction, owner: str, move: Move, claims: Sequence[HeldClaim], reason: str
+    ) -> list[HeldClaim]:
+        """Apply one of the moves that follow an owner's death; returns those that were still its claims."""
+        query = {Move.FREE: "free_claims", Move.FAIL: "fail_claims", Move.GIVE_UP: "give_up_claims"}[move]
+        params = {"owner": owner, "seqs": _seqs(c.seq for c in claims), "reason": reason, "tick": None}
+        moved = {row[0] for row in tx.rows(self._sql[query], params)}
+        return [claim for claim in claims if claim.seq in moved]
+
+    # Time
+
+    def expire(self, tx: Transaction, limit: int) -> list[Expired]:
+        return [Expired(*row) for row in tx.rows(self._sql["expire_messages"], {"limit": limit})]
+
+    def delete_finished(self, tx: Transaction, state: MessageState, older_than_us: int, limit: int) -> int:
+        params = {"state": state, "older_than": older_than_us, "limit": limit}
+        return tx.run(self._sql["delete_finished"], params)
+
+    def next_due_us(self, tx: Transaction, inbox: str) -> int | None:
+        due: int | None = tx.rows(self._sql["next_due"], {"inbox": inbox})[0][0]
+        return due
+
+    # Moves of one message by a person or by its sender
+
+    def move(self, tx: Transaction, message_id: str, move: Move, reason: str) -> str | None:
+        """Make one move and return whom to tell: the reply inbox, or for a requeue the inbox it waits in again."""
+        query = {
+            Move.KILL: "kill_message",
+            Move.FAIL: "fail_message",
+            Move.FINISH: "finish_message",
+            Move.REQUEUE: "requeue_message",
+        }[move]
+        rows = tx.rows(self._sql[query], {"id": message_id, "reason": reason})
+        if not rows:
+            self._refuse(tx, message_id, move)
+        whom: str | None = rows[0][0]
+        return whom
+
+    def take(self, tx: Transaction, message_id: str, owner: str) -> None:
+        """Claim one message for a person or the reader of an answer; it is ended in the same transaction."""
+        if not tx.rows(self._sql["take_message"], {"id": message_id, "owner": owner}):
+            self._refuse(tx, message_id, Move.FINISH)
+
+    def edit(self, tx: Transaction, seen: Message, payload_json: str, headers_json: str) -> None:
+        """Change a waiting message, unless somebody claimed or changed it since it was read."""
+        params = {"id": seen.id, "payload": payload_json, "headers": headers_json, "seen_at": seen.updated_us}
+        if not tx.rows(self._sql["edit_message"], params):
+            found = self.read(tx, seen.id)
+            raise IllegalMove(seen.id, found.state, "editing what it was when you read it", [MessageState.NEW])
+
+    def _refuse(self, tx: Transaction, message_id: str, move: Move) -> None:
+        raise IllegalMove(message_id, self.read(tx, message_id).state, move, MOVES[move].sources)
+
+    # Reading
+
+    def read(self, tx: Transaction, message_id: str) -> Message:
+        rows = tx.rows(self._sql["read_message"], {"id": message_id})
+        if not rows:
+            raise UnknownMessage(message_id)
+        return Message.from_row(rows[0])
+
+    def outcome(self, tx: Transaction, message_id: str) -> Outcome:
+        rows = tx.rows(self._sql["read_answer"], {"id": message_id})
+        if not rows:
+            raise RequestDied(message_id, f"request {message_id} is not in the queue: never sent, or deleted")
+        state, reason, answer_id, answer_json, answer_state = rows[0]
+        return Outcome(
+            MessageState(state), reason, answer_id, answer_json, MessageState(answer_state) if answer_state else None
+        )
+
+    def eavesdrop(self, tx: Transaction, inbox: str, limit: int) -> list[Message]:
+        return _in_order(tx.rows(self._sql["eavesdrop"], {"inbox": inbox, "limit": limit}))
+
+    def newest_handled(self, tx: Transaction, inbox: str, limit: int) -> list[Message]:
+        return _in_order(tx.rows(self._sql["newest_handled"], {"inbox": inbox, "limit": limit}))
+
+    def page(
+        self,
+        tx: Transaction,
+        *,
+        limit: int,
+        before: int | None = None,
+        inbox: str | None = None,
+        state: MessageState | None = None,
+        function: str | None = None,
+        owner: str | None = None,
+    ) -> list[Message]:
+        """The newest first; `before` is the `seq` of the last one of the page before."""
+        params = {
+            "limit": limit,
+            "before": before,
+            "inbox": inbox,
+            "state": state,
+            "function": function,
+            "owner": owner,
+        }
+        return [Message.from_row(row) for row in tx.rows(self._sql["list_messages"], params)]
+
+    def relatives(self, tx: Transaction, ids: Iterable[str], limit: int) -> list[Message]:
+        params = {"ids": json.dumps(sorted(ids)), "limit": limit}
+        return _in_order(tx.rows(self._sql["relatives"], params))
+
+
+def _expiry_us(draft: Draft) -> int | None:
+    # The time to live starts when the message could first be taken.
+    return None if draft.ttl_s is None else (draft.delay_us or 0) + int(draft.ttl_s * MICROS)
+
+
+def _seqs(seqs: Iterable[int]) -> str:
+    return f"[{','.join(map(str, seqs))}]"
+
+
+def _in_order(rows: list[tuple[Any, ...]]) -> list[Message]:
+    rows.sort()  # by seq, which is unique, so nothing behind it is compared
+    return list(map(Message.from_row, rows))

@@ -1,0 +1,24 @@
+-- name: listed_seqs
+-- Not a query: the numbers in the JSON array :seqs.
+select json_array_elements_text(:seqs::json)::bigint;
+
+-- name: listed_ids
+-- Not a query: the ids in the JSON array :ids.
+select json_array_elements_text(:ids::json)::uuid;
+
+-- name: claim_messages
+-- Give up to :limit waiting messages of one inbox to one process, the oldest first.
+with ready as materialized (
+    select seq from message
+    where inbox = :inbox and state = 'NEW' and deliver_after is null and (expires_at is null or expires_at > :now)
+    order by seq + 0 limit :limit for update skip locked),
+due as materialized (
+    select seq from message
+    where inbox = :inbox and state = 'NEW' and deliver_after is not null and deliver_after <= :now
+      and (expires_at is null or expires_at > :now)
+    order by deliver_after limit :limit for update skip locked),
+picked as (
+    select seq from ready union all select seq from due order by seq limit :limit)
+update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, updated_at = :now
+where seq = any (array (select seq from picked))
+returning $columns;

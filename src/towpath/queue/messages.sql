@@ -1,0 +1,184 @@
+-- name: columns
+-- Not a query: the columns of a message, in the order of `Message`.
+seq, id, related_id, audit_id, inbox, reply_to, function, payload, headers, state, owner, owner_tick, attempts, give_backs,
+deliver_after, ttl_s, expires_at, reason, created_at, updated_at;
+
+-- name: insert_message
+-- Send one message. No row: a message with that id is there already.
+insert into message (id, related_id, audit_id, inbox, reply_to, function, payload, headers, deliver_after, ttl_s,
+                     expires_at, created_at, updated_at)
+values (:id, :related_id, :audit_id, :inbox, :reply_to, :function, :payload, :headers, :now + :delay_us, :ttl_s,
+        :now + :expiry_us, :now, :now)
+on conflict (id) do nothing;
+
+-- name: read_message
+-- One message by its id.
+select $columns from message where id = :id;
+
+-- name: claimed_by_tick
+-- What one claim of one process holds; asked when the answer to the claim itself was lost.
+select $columns from message where owner = :owner and owner_tick = :tick and state = 'ACK' order by seq;
+
+-- name: owners_with_claims
+-- Everybody who holds a claim.
+select distinct owner from message where state = 'ACK';
+
+-- name: claims_of_owner
+-- What a dead process held, with what its inboxes say about that.
+select message.seq, message.id, message.inbox, message.reply_to, message.attempts - message.give_backs,
+       coalesce(inbox.on_owner_death, 'again'), coalesce(inbox.max_attempts, 1)
+from message left join inbox on inbox.name = message.inbox
+where message.owner = :owner and message.state = 'ACK'
+order by message.seq limit :limit;
+
+-- name: expire_messages
+-- Messages that nobody took in time are dead.
+update message set state = 'DEAD', reason = 'ttl ran out before anyone claimed it', updated_at = :now
+where state = 'NEW' and seq in (
+    select seq from message where state = 'NEW' and expires_at is not null and expires_at <= :now
+    order by expires_at limit :limit)
+returning id, inbox, reply_to;
+
+-- name: delete_finished
+-- Delete messages of one state that ended before a given time.
+delete from message where seq in (
+    select seq from message where state = :state and state in ('OK', 'ERR', 'DEAD') and updated_at < :older_than
+    order by updated_at limit :limit);
+
+-- name: kill_message
+-- Take a message out of the way, by a person or by its sender.
+update message set state = 'DEAD', reason = :reason, updated_at = :now
+where id = :id and state in ('NEW', 'ACK')
+returning reply_to;
+
+-- name: fail_message
+-- Declare a claimed message failed, whoever has it.
+update message set state = 'ERR', reason = :reason, updated_at = :now
+where id = :id and state = 'ACK'
+returning reply_to;
+
+-- name: finish_message
+-- Declare a claimed message done, whoever has it.
+update message set state = 'OK', reason = :reason, updated_at = :now
+where id = :id and state = 'ACK'
+returning reply_to;
+
+-- name: requeue_message
+-- Send a message on its way again, as if it were new.
+update message set state = 'NEW', owner = null, owner_tick = null, attempts = 0, give_backs = 0, deliver_after = null,
+                   reason = :reason, expires_at = cast(:now + ttl_s * 1000000 as bigint), updated_at = :now
+where id = :id and state in ('ACK', 'OK', 'ERR', 'DEAD')
+returning inbox;
+
+-- name: take_message
+-- Claim one message by its id, whoever has it: for a person's answer and for the reader of an answer.
+update message set state = 'ACK', owner = :owner, owner_tick = 0, attempts = attempts + 1, updated_at = :now
+where id = :id and state in ('NEW', 'ACK')
+returning id;
+
+-- name: steal_message
+-- Take over one message of an inbox from a given owner.
+update message set owner = :owner, owner_tick = :tick, attempts = attempts + 1, updated_at = :now
+where id = :id and state = 'ACK' and owner = :old_owner
+returning $columns;
+
+-- name: edit_message
+-- Change what a waiting message says.
+update message set payload = :payload, headers = :headers, updated_at = :now
+where id = :id and state = 'NEW' and updated_at = :seen_at
+returning id;
+
+-- name: read_answer
+-- The state of a request and, if there is one, its newest answer.
+select request.state, request.reason, answer.id, answer.payload, answer.state
+from message as request
+left join message as answer on answer.related_id = request.id and answer.inbox = request.reply_to
+where request.id = :id
+order by answer.seq desc limit 1;
+
+-- name: next_due
+-- When the next delayed message of an inbox is due.
+select min(deliver_after) from message where inbox = :inbox and state = 'NEW' and deliver_after is not null;
+
+-- name: newest_handled
+-- The last messages of an inbox that were handled well.
+select $columns from message where inbox = :inbox and state = 'OK' order by seq desc limit :limit;
+
+-- name: inbox_counts
+-- How many messages each inbox has in each state, and since when.
+select inbox.name, inbox.on_owner_death, inbox.max_attempts, message.state, count(message.seq), min(message.created_at)
+from inbox left join message on message.inbox = inbox.name
+group by inbox.name, inbox.on_owner_death, inbox.max_attempts, message.state
+order by inbox.name, message.state;
+
+-- name: finish_claims
+-- Claims of one process are done; by one tick of it.
+update message set state = 'OK', reason = null, updated_at = :now
+where state = 'ACK' and owner = :owner and owner_tick = :tick and seq in ($listed_seqs)
+returning seq;
+
+-- name: fail_claims
+-- Claims of one process have failed; by one tick of it, or all.
+update message set state = 'ERR', reason = :reason, updated_at = :now
+where state = 'ACK' and owner = :owner and owner_tick = coalesce(:tick, owner_tick) and seq in ($listed_seqs)
+returning seq;
+
+-- name: give_up_claims
+-- Claims of a dead process are given up.
+update message set state = 'DEAD', reason = :reason, updated_at = :now
+where state = 'ACK' and owner = :owner and seq in ($listed_seqs)
+returning seq;
+
+-- name: free_claims
+-- Claims of a dead process wait again.
+update message set state = 'NEW', owner = null, owner_tick = null, reason = :reason, updated_at = :now
+where state = 'ACK' and owner = :owner and seq in ($listed_seqs)
+returning seq;
+
+-- name: release_claims
+-- Claims of one process and tick are given back unworked.
+update message set state = 'NEW', owner = null, owner_tick = null, give_backs = give_backs + 1,
+                   deliver_after = :now + :delay_us, updated_at = :now
+where state = 'ACK' and owner = :owner and owner_tick = :tick and seq in ($listed_seqs)
+returning seq;
+
+-- name: ended_by_tick
+-- Which of these claims this very tick has brought to an end; asked when the answer to that was lost.
+select seq from message
+where state = :state and owner = :owner and owner_tick = :tick and seq in ($listed_seqs);
+
+-- name: eavesdrop
+-- What waits in an inbox or is being worked on, without touching it.
+select $columns from message where seq in (
+    select seq from (select seq from message where inbox = :inbox and state = 'NEW' and deliver_after is null
+                     order by seq + 0 limit :limit) as ready
+    union all
+    select seq from (select seq from message where inbox = :inbox and state = 'NEW' and deliver_after is not null
+                     order by deliver_after limit :limit) as due
+    union all
+    select seq from (select seq from message where inbox = :inbox and state = 'ACK' order by seq limit :limit) as claimed)
+order by seq limit :limit;
+
+-- name: list_messages
+-- One page of messages, newest first.
+select $columns from message
+where seq < coalesce(:before, 9223372036854775807) and inbox = coalesce(:inbox, inbox)
+  and state = coalesce(:state, state) and function = coalesce(:function, function)
+  and (cast(:owner as text) is null or owner = :owner)
+order by seq desc limit :limit;
+
+-- name: relatives
+-- Messages that these ids name, or that name one of these ids.
+select $columns from message where seq in (
+    select seq from message where id in ($listed_ids)
+    union select seq from message where related_id in ($listed_ids)
+    union select seq from message where audit_id in ($listed_ids))
+order by seq limit :limit;
+
+-- name: messages_after
+-- What was sent since a given message, oldest first.
+select $columns from message where seq > :after and inbox = coalesce(:inbox, inbox) order by seq limit :limit;
+
+-- name: last_message
+-- Where to start following.
+select coalesce(max(seq), 0) from message;

@@ -1,0 +1,24 @@
+-- name: listed_seqs
+-- Not a query: the numbers in the JSON array :seqs.
+select value from json_each(:seqs);
+
+-- name: listed_ids
+-- Not a query: the ids in the JSON array :ids.
+select value from json_each(:ids);
+
+-- name: claim_messages
+-- Give up to :limit waiting messages of one inbox to one process, the oldest first.
+update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, updated_at = :now
+where seq in (
+    select seq from (
+        select seq from message
+        where inbox = :inbox and state = 'NEW' and deliver_after is null and (expires_at is null or expires_at > :now)
+        order by seq limit :limit)
+    union all
+    select seq from (
+        select seq from message
+        where inbox = :inbox and state = 'NEW' and deliver_after is not null and deliver_after <= :now
+          and (expires_at is null or expires_at > :now)
+        order by deliver_after limit :limit)
+    order by seq limit :limit)
+returning $columns;

@@ -1,0 +1,137 @@
+"""What a person may do to the queue. Every change leaves an event with who, what and why, in the same transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from towpath import crash
+from towpath.crash import CrashPoint
+from towpath.db import Transaction
+from towpath.errors import BadName, IllegalMove, NoReplyExpected
+from towpath.events import Event, EventKind
+from towpath.queue.message import Message
+from towpath.queue.outbox import Outbox
+from towpath.queue.parts import Parts
+from towpath.queue.payload import check_id, to_json
+from towpath.queue.replies import answer, answer_with_failure
+from towpath.queue.state import BY_HAND, MOVES, MessageState, Move
+
+T = TypeVar("T")
+
+
+class Operator:
+    """One person at work on the queue."""
+
+    def __init__(self, parts: Parts, who: str) -> None:
+        if not who.strip():
+            raise BadName("a change by hand needs the name of the person who makes it")
+        self.who = who
+        self._parts = parts
+
+    def send(
+        self,
+        inbox: str,
+        function: str,
+        payload: Any,
+        why: str,
+        *,
+        headers: Mapping[str, Any] | None = None,
+        delay_s: float | None = None,
+        ttl_s: float | None = None,
+        reply: bool = False,
+    ) -> str:
+        """Send a message by hand; with `reply` an answer is expected."""
+        outbox = Outbox(self._parts, "operator")
+        send = outbox.send if reply else outbox.notice
+
+        def act(tx: Transaction) -> str:
+            message_id = send(inbox, function, payload, headers=headers, delay_s=delay_s, ttl_s=ttl_s, tx=tx)
+            self._record(tx, EventKind.MESSAGE_SENT_BY_HAND, message_id, why, inbox=inbox, function=function)
+            return message_id
+
+        return self._commit(act)
+
+    def reply(self, message_id: str, payload: Any, why: str) -> None:
+        """Answer a request in its handler's place. A handler that is at work on it will find its claim lost."""
+        message_id = check_id(message_id)
+
+        def act(tx: Transaction) -> None:
+            message = self._parts.messages.read(tx, message_id)
+            if message.reply_to is None:
+                raise NoReplyExpected(f"message {message_id} is a notice: its sender expects no answer")
+            self._parts.messages.take(tx, message_id, f"operator:{self.who}")
+            self._parts.messages.move(tx, message_id, Move.FINISH, f"answered by {self.who}: {why}")
+            answer(self._parts, tx, message_id, message.reply_to, payload)
+            self._parts.ring_after(tx, message.reply_to)
+            self._record(
+                tx, EventKind.MESSAGE_ANSWERED_BY_HAND, message_id, why, was=message.state, owner=message.owner
+            )
+
+        self._commit(act)
+
+    def edit(
+        self,
+        message_id: str,
+        why: str,
+        *,
+        payload: Any = ...,
+        headers: Mapping[str, Any] | None = None,
+        seen: Message | None = None,
+    ) -> None:
+        """Change the payload or headers of a waiting message; refused when someone was faster since `seen`."""
+        message_id = check_id(message_id)
+        limit = self._parts.settings.max_payload_bytes
+
+        def act(tx: Transaction) -> None:
+            message = seen or self._parts.messages.read(tx, message_id)
+            payload_json = message.payload_json if payload is ... else to_json(payload, limit)
+            headers_json = message.headers_json if headers is None else to_json(dict(headers), limit, "header")
+            self._parts.messages.edit(tx, message, payload_json, headers_json)
+            self._record(
+                tx,
+                EventKind.MESSAGE_EDITED,
+                message_id,
+                why,
+                payload_before=message.payload_json,
+                headers_before=message.headers_json,
+            )
+
+        self._commit(act)
+
+    def set_state(self, message_id: str, state: MessageState, why: str) -> None:
+        """Move a message by hand, if its state allows it."""
+        message_id = check_id(message_id)
+
+        def act(tx: Transaction) -> None:
+            message = self._parts.messages.read(tx, message_id)
+            move = BY_HAND.get(state)
+            if move is None or message.state not in MOVES[move].sources:
+                raise IllegalMove(message_id, message.state, f"setting it to {state} by hand", _sources(move))
+            if state is MessageState.OK and message.expects_answer:
+                raise IllegalMove(
+                    message_id, message.state, "setting a request to OK without an answer (use reply)", ()
+                )
+            whom = self._parts.messages.move(tx, message_id, move, f"set to {state} by {self.who}: {why}")
+            if state is MessageState.ERR and message.reply_to is not None:
+                answer_with_failure(self._parts, tx, message_id, message.reply_to, f"failed by {self.who}: {why}")
+            self._parts.ring_after(tx, whom)
+            self._record(
+                tx, EventKind.MESSAGE_MOVED_BY_HAND, message_id, why, was=message.state, now=state, owner=message.owner
+            )
+
+        self._commit(act)
+
+    def _commit(self, act: Callable[[Transaction], T]) -> T:
+        with self._parts.database.transaction() as tx:
+            result = act(tx)
+            crash.here(CrashPoint.OPERATE_BEFORE_COMMIT)
+        crash.here(CrashPoint.OPERATE_AFTER_COMMIT)
+        return result
+
+    def _record(self, tx: Transaction, kind: EventKind, message_id: str, why: str, **data: Any) -> None:
+        self._parts.event_log.record(tx, Event(kind, message_id, self.who, why, data))
+
+
+def _sources(move: Move | None) -> tuple[MessageState, ...]:
+    return MOVES[move].sources if move else ()

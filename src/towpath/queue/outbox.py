@@ -1,0 +1,271 @@
+"""Sending: notices, requests and the wait for their answers."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from towpath import crash
+from towpath.clock import MICROS
+from towpath.crash import CrashPoint
+from towpath.db import Transaction
+from towpath.errors import AnswerTimeout, DatabaseUnavailable, IllegalMove, RequestDied
+from towpath.events import Event, EventKind
+from towpath.queue.handling import current_message_id
+from towpath.queue.message import Answer, Draft
+from towpath.queue.parts import Parts
+from towpath.queue.payload import check_id, check_name, check_seconds, new_id, to_json
+from towpath.queue.replies import answer_with_failure
+from towpath.queue.state import TERMINAL, MessageState, Move, OnOwnerDeath
+
+# A write transaction on SQLite holds up every other writer: many messages go in several, each well under 250 ms.
+MOST_PER_COMMIT = 2_000
+MOST_BYTES_PER_COMMIT = 4 << 20
+
+
+def reply_inbox(outbox: str) -> str:
+    """Where the answers to an outbox arrive."""
+    return f"{outbox}//reply"
+
+
+class Outbox:
+    """Sends messages under a name. Any number of threads and processes may use the same name."""
+
+    def __init__(self, parts: Parts, name: str) -> None:
+        self.name = check_name(name, "outbox name")
+        self._parts = parts
+        self._reply_to = reply_inbox(name)
+        self._has_reply_inbox = False
+
+    def send(
+        self,
+        inbox: str,
+        function: str,
+        payload: Any = None,
+        *,
+        headers: Mapping[str, Any] | None = None,
+        delay_s: float | None = None,
+        ttl_s: float | None = None,
+        message_id: str | None = None,
+        related_id: str | None = None,
+        tx: Transaction | None = None,
+    ) -> str:
+        """Send a request and return its id; the answer is fetched by `wait` or `poll`.
+
+        With `tx` it is sent when, and only when, the caller's transaction commits.
+        """
+        self._make_reply_inbox(tx)
+        draft = self._draft(
+            inbox, function, payload, headers, delay_s, ttl_s, message_id, related_id, self._reply_to, tx
+        )
+        return self._write(draft, tx)
+
+    def notice(
+        self,
+        inbox: str,
+        function: str,
+        payload: Any = None,
+        *,
+        headers: Mapping[str, Any] | None = None,
+        delay_s: float | None = None,
+        ttl_s: float | None = None,
+        message_id: str | None = None,
+        related_id: str | None = None,
+        tx: Transaction | None = None,
+    ) -> str:
+        """Send a message to which no answer is expected, and return its id."""
+        draft = self._draft(inbox, function, payload, headers, delay_s, ttl_s, message_id, related_id, None, tx)
+        return self._write(draft, tx)
+
+    def send_many(
+        self, inbox: str, function: str, payloads: Iterable[Any], *, tx: Transaction | None = None
+    ) -> list[str]:
+        """Send many requests at once and return their ids. Without `tx` they go in several commits, in order."""
+        self._make_reply_inbox(tx)
+        return self._write_many(inbox, function, payloads, self._reply_to, tx)
+
+    def notice_many(
+        self, inbox: str, function: str, payloads: Iterable[Any], *, tx: Transaction | None = None
+    ) -> list[str]:
+        """Send many notices at once and return their ids. Without `tx` they go in several commits, in order."""
+        return self._write_many(inbox, function, payloads, None, tx)
+
+    def request(
+        self, inbox: str, function: str, payload: Any = None, *, timeout_s: float | None = None, **options: Any
+    ) -> Answer:
+        """Send a request and wait for its answer; raises `AnswerTimeout` (it goes on) or `RequestDied`."""
+        return self.wait(self.send(inbox, function, payload, **options), timeout_s)
+
+    def wait(self, message_id: str, timeout_s: float | None = None) -> Answer:
+        """Wait for the answer to a request, also one that was sent before a restart."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        bell = self._parts.database.bells.hang(self._reply_to)
+        try:
+            while True:
+                bell.clear()
+                answer = self._poll_patiently(message_id)
+                if answer is not None:
+                    return answer
+                left_s = self._parts.settings.poll_s if deadline is None else deadline - time.monotonic()
+                if left_s <= 0:
+                    raise AnswerTimeout(
+                        message_id, f"no answer to {message_id} within {timeout_s:g} s; it goes on: wait for it again"
+                    )
+                bell.wait(min(left_s, self._parts.settings.poll_s))
+        finally:
+            self._parts.database.bells.take_down(self._reply_to, bell)
+
+    def poll(self, message_id: str) -> Answer | None:
+        """The answer to a request if it is there. Raises `RequestDied` when none will come."""
+        parts = self._parts
+        with parts.database.read() as tx:
+            outcome = parts.messages.outcome(tx, check_id(message_id))
+        if outcome.state not in TERMINAL:
+            return None
+        if outcome.state is MessageState.DEAD:
+            raise RequestDied(message_id, f"request {message_id} is DEAD: {outcome.reason}")
+        if outcome.answer_id is not None and outcome.answer_state is MessageState.NEW:
+            self._take_answer(outcome.answer_id)
+        payload = None if outcome.answer_json is None else json.loads(outcome.answer_json)
+        return Answer(outcome.state, payload, message_id)
+
+    def flag_bad(self, message_id: str, why: str) -> None:
+        """Declare a message failed that somebody is working on; the late finish of its worker will be refused."""
+        self._flag(message_id, Move.FAIL, why)
+
+    def flag_dead(self, message_id: str, why: str) -> None:
+        """Take a message back that is not needed any more, whether it still waits or is being worked on."""
+        self._flag(message_id, Move.KILL, why)
+
+    def _flag(self, message_id: str, move: Move, why: str) -> None:
+        parts = self._parts
+        with parts.database.transaction() as tx:
+            reply_to = parts.messages.move(tx, check_id(message_id), move, f"flagged by {self.name}: {why}")
+            if reply_to is not None and move is Move.FAIL:
+                answer_with_failure(parts, tx, message_id, reply_to, why)
+            parts.event_log.record(
+                tx,
+                Event(
+                    EventKind.MESSAGE_FLAGGED,
+                    message_id,
+                    self.name,
+                    why,
+                    {"state": MessageState.DEAD if move is Move.KILL else MessageState.ERR},
+                ),
+            )
+            parts.ring_after(tx, reply_to)
+
+    def _draft(
+        self,
+        inbox: str,
+        function: str,
+        payload: Any,
+        headers: Mapping[str, Any] | None,
+        delay_s: float | None,
+        ttl_s: float | None,
+        message_id: str | None,
+        related_id: str | None,
+        reply_to: str | None,
+        tx: Transaction | None,
+    ) -> Draft:
+        parts = self._parts
+        parts.inboxes.check_known(check_name(inbox, "inbox"), tx)
+        limit = parts.settings.max_payload_bytes
+        return Draft(
+            id=new_id() if message_id is None else check_id(message_id),
+            inbox=inbox,
+            function=check_name(function, "function"),
+            payload_json=to_json(payload, limit),
+            headers_json="{}" if not headers else to_json(dict(headers), limit, "header"),
+            reply_to=reply_to,
+            related_id=None if related_id is None else check_id(related_id),
+            audit_id=current_message_id(),
+            delay_us=None if not delay_s else int((check_seconds(delay_s, "delay_s") or 0) * MICROS),
+            ttl_s=check_seconds(ttl_s, "ttl_s"),
+        )
+
+    def _write(self, draft: Draft, tx: Transaction | None) -> str:
+        parts = self._parts
+        if tx is not None:
+            parts.messages.insert(tx, draft)
+            parts.ring_after(tx, draft.inbox)
+            return draft.id
+        with parts.database.single() as own:
+            parts.messages.insert(own, draft)
+            crash.here(CrashPoint.SEND_BEFORE_COMMIT)
+        crash.here(CrashPoint.SEND_AFTER_COMMIT)
+        parts.database.bells.ring((draft.inbox,))
+        return draft.id
+
+    def _write_many(
+        self, inbox: str, function: str, payloads: Iterable[Any], reply_to: str | None, tx: Transaction | None
+    ) -> list[str]:
+        parts = self._parts
+        drafts = self._drafts(inbox, function, payloads, reply_to, tx)
+        if tx is not None:
+            whole = list(drafts)
+            parts.messages.insert_many(tx, whole)
+            parts.ring_after(tx, inbox)
+            return [draft.id for draft in whole]
+        ids: list[str] = []
+        for portion in _portions(drafts):
+            with parts.database.transaction() as own:
+                parts.messages.insert_many(own, portion)
+                crash.here(CrashPoint.SEND_BEFORE_COMMIT)
+            crash.here(CrashPoint.SEND_AFTER_COMMIT)
+            parts.database.bells.ring((inbox,))
+            ids += [draft.id for draft in portion]
+        return ids
+
+    def _drafts(
+        self, inbox: str, function: str, payloads: Iterable[Any], reply_to: str | None, tx: Transaction | None
+    ) -> Iterator[Draft]:
+        parts = self._parts
+        parts.inboxes.check_known(check_name(inbox, "inbox"), tx)
+        check_name(function, "function")
+        limit = parts.settings.max_payload_bytes
+        audit_id = current_message_id()
+        for payload in payloads:
+            yield Draft(new_id(), inbox, function, to_json(payload, limit), reply_to=reply_to, audit_id=audit_id)
+
+    def _poll_patiently(self, message_id: str) -> Answer | None:
+        try:
+            return self.poll(message_id)
+        except DatabaseUnavailable:
+            return None  # the request is on its way all the same; whoever waits has said for how long
+
+    def _take_answer(self, answer_id: str) -> None:
+        parts = self._parts
+        try:
+            with parts.database.transaction() as tx:
+                parts.messages.take(tx, answer_id, f"outbox:{self.name}")
+                parts.messages.move(tx, answer_id, Move.FINISH, "read")
+        except IllegalMove:
+            pass  # another thread that waits for the same request was faster; both may have it
+
+    def _make_reply_inbox(self, tx: Transaction | None) -> None:
+        if self._has_reply_inbox:
+            return
+        parts = self._parts
+        if tx is not None:
+            parts.inboxes.register(tx, self._reply_to, OnOwnerDeath.AGAIN, 1)
+            return
+        with parts.database.single() as own:
+            parts.inboxes.register(own, self._reply_to, OnOwnerDeath.AGAIN, 1)
+        self._has_reply_inbox = True
+
+
+def _portions(drafts: Iterator[Draft]) -> Iterator[list[Draft]]:
+    """The drafts in portions that one short transaction can hold."""
+    portion: list[Draft] = []
+    size = 0
+    for draft in drafts:
+        portion.append(draft)
+        size += len(draft.payload_json)
+        if len(portion) == MOST_PER_COMMIT or size >= MOST_BYTES_PER_COMMIT:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

@@ -1,0 +1,104 @@
+"""The queue of one database, and how its pieces are had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from towpath.db import Database
+from towpath.db.event_log import EventLog
+from towpath.db.processes import Process, ProcessStore
+from towpath.events import Events
+from towpath.queue.asynchronous import AsynchronousInbox
+from towpath.queue.browser import Browser
+from towpath.queue.caretaker import Caretaker
+from towpath.queue.inbox import DEFAULT_MAX_ATTEMPTS, Inbox
+from towpath.queue.inbox_store import InboxStore
+from towpath.queue.janitor import Janitor
+from towpath.queue.message_store import MessageStore
+from towpath.queue.operator import Operator
+from towpath.queue.outbox import Outbox
+from towpath.queue.parts import Parts
+from towpath.queue.single_shot import SingleShotInbox
+from towpath.queue.state import OnOwnerDeath
+from towpath.queue.synchronous import SynchronousInbox
+from towpath.settings import QueueSettings
+
+
+class Queue:
+    """Makes outboxes and inboxes by name."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: QueueSettings,
+        events: Events,
+        event_log: EventLog,
+        process: Callable[[], Process],
+    ) -> None:
+        self._parts = Parts(
+            database,
+            settings,
+            events,
+            event_log,
+            MessageStore(database),
+            InboxStore(database),
+            ProcessStore(database),
+            process,
+        )
+
+    def outbox(self, name: str) -> Outbox:
+        """Sends under a name; answers arrive in the inbox `name//reply`."""
+        return Outbox(self._parts, name)
+
+    def inbox(
+        self,
+        name: str,
+        on_owner_death: OnOwnerDeath | str = OnOwnerDeath.AGAIN,
+        max_attempts: int = DEFAULT_MAX_ATTEMPTS,
+    ) -> Inbox:
+        """Register an inbox, and claim from it by hand, in batches if wanted."""
+        return Inbox(self._parts, name, on_owner_death, max_attempts)
+
+    def single_shot(
+        self,
+        name: str,
+        on_owner_death: OnOwnerDeath | str = OnOwnerDeath.AGAIN,
+        max_attempts: int = DEFAULT_MAX_ATTEMPTS,
+    ) -> SingleShotInbox:
+        """Register an inbox, and wait for one message from it."""
+        return SingleShotInbox(self._parts, self.inbox(name, on_owner_death, max_attempts))
+
+    def synchronous(
+        self,
+        name: str,
+        on_owner_death: OnOwnerDeath | str = OnOwnerDeath.AGAIN,
+        max_attempts: int = DEFAULT_MAX_ATTEMPTS,
+    ) -> SynchronousInbox:
+        """Register an inbox, and handle its messages one at a time."""
+        return SynchronousInbox(self._parts, self.inbox(name, on_owner_death, max_attempts))
+
+    def asynchronous(
+        self,
+        name: str,
+        workers: int = 8,
+        on_owner_death: OnOwnerDeath | str = OnOwnerDeath.AGAIN,
+        max_attempts: int = DEFAULT_MAX_ATTEMPTS,
+    ) -> AsynchronousInbox:
+        """Register an inbox, and handle up to `workers` of its messages at once."""
+        return AsynchronousInbox(self._parts, self.inbox(name, on_owner_death, max_attempts), workers)
+
+    def operator(self, who: str) -> Operator:
+        """Changes by hand, in the name of a person."""
+        return Operator(self._parts, who)
+
+    def browser(self) -> Browser:
+        """Reading without touching."""
+        return Browser(self._parts)
+
+    def caretaker(self) -> Caretaker:
+        """Frees what the dead held; the runtime runs one."""
+        return Caretaker(self._parts)
+
+    def janitor(self) -> Janitor:
+        """Deletes what is past its retention time; the runtime runs one."""
+        return Janitor(self._parts)

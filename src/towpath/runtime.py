@@ -1,0 +1,92 @@
+"""The only place that makes parts and connects them: from settings to a running Towpath."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from towpath import settings as settings_module
+from towpath.clock import Clock, SystemClock
+from towpath.db import open_database
+from towpath.db.event_log import EventLog
+from towpath.db.processes import Heartbeat, Process, leave_at_once, record_start, record_stop
+from towpath.errors import DatabaseError
+from towpath.events import Events
+from towpath.queue import Queue
+from towpath.service import Service
+from towpath.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class Runtime:
+    """One process's Towpath: its database, its queue and, once it claims something, its process row."""
+
+    def __init__(
+        self, settings: Settings, clock: Clock | None = None, on_dead: Callable[[], None] = leave_at_once
+    ) -> None:
+        self.settings = settings
+        self.events = Events()
+        self._clock = clock or SystemClock()
+        self._on_dead = on_dead
+        self._lock = threading.Lock()
+        self._process: Process | None = None
+        self._services: list[Service] = []
+        self.database = open_database(settings.database)
+        self.event_log = EventLog(self.database, self.events)
+        self.queue = Queue(self.database, settings.queue, self.events, self.event_log, self.process)
+
+    def process(self) -> Process:
+        """This process as others see it, registered when first asked for, with the services that keep it alive."""
+        with self._lock:
+            if self._process is None:
+                process = Process(self.database, self.settings.process, self._clock)
+                process.register()
+                with self.database.transaction() as tx:
+                    record_start(self.event_log, tx, process)
+                self._process = process
+                self._services = [
+                    Heartbeat(process, self.events, self._on_dead),
+                    self.queue.caretaker(),
+                    self.queue.janitor(),
+                ]
+                for service in self._services:
+                    service.start()
+            return self._process
+
+    def close(self) -> None:
+        """Stop the services and close the database. Inboxes that were started are the caller's to stop first."""
+        with self._lock:
+            process, self._process = self._process, None
+        for service in reversed(self._services):
+            service.stop()
+        if process is not None:
+            with contextlib.suppress(DatabaseError):
+                process.stop()
+                with self.database.transaction() as tx:
+                    record_stop(self.event_log, tx, process)
+        self.database.close()
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(url: str | None = None, *, config: Path | None = None, **overrides: dict[str, Any]) -> Runtime:
+    """Open Towpath with the settings of this directory, or with the database at `url`.
+
+    `overrides` are sections of settings, as in `connect(process={"lease_s": 30})`.
+    """
+    flags: dict[str, Any] = dict(overrides)
+    if url is not None:
+        flags["database"] = {**flags.get("database", {}), "url": url}
+    return Runtime(settings_module.load(flags, config))

@@ -1,0 +1,234 @@
+"""Configuration: `towpath.toml`, then `TOWPATH_*` variables, then flags; each overrules the one before.
+
+Every part has one frozen object, checked when it is made. A value that cannot be used raises `BadSettings` with the
+place (file, variable or flag) and the key.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError
+
+from towpath.errors import BadSettings
+
+FILE_NAME = "towpath.toml"
+PREFIX = "TOWPATH_"
+NESTED = "__"
+NOT_SETTINGS = frozenset({"TOWPATH_CRASH", "TOWPATH_CONFIG"})  # read elsewhere, or before the settings
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatabaseSettings(_Part):
+    """Where the control plane lives."""
+
+    url: str = Field(
+        "sqlite:///towpath.db",
+        description="`sqlite:///path` (embedded) or `postgresql://user@host:port/database`.",
+        pattern=r"^(sqlite:///.+|postgres(ql)?://.+)$",
+    )
+    synchronous: Literal["full", "normal"] = Field(
+        "full",
+        description="SQLite only. `full`: a finished commit survives a power cut. `normal`: it survives a crash of "
+        "any process, but a power cut may take the last moments.",
+    )
+    db_schema: str = Field(
+        "towpath",
+        alias="schema",
+        description="PostgreSQL only. The schema that holds Towpath's tables.",
+        pattern=r"^[a-z_][a-z0-9_]{0,40}$",
+    )
+    auto_upgrade: bool = Field(
+        True, description="Upgrade the tables at start. Off: an old schema is an error until `towpath schema upgrade`."
+    )
+    lock_timeout_s: Seconds = Field(
+        10.0, description="How long a caller waits for a lock or a connection before `DatabaseUnavailable`."
+    )
+
+
+class ProcessSettings(_Part):
+    """How soon the death of a process is noticed."""
+
+    name: str = Field("towpath", description="What people see as this process's name.", pattern=r"^[\w.:@/-]{1,80}$")
+    heartbeat_s: Seconds = Field(2.0, description="How often a process renews its lease.")
+    lease_s: Seconds = Field(
+        10.0, description="A process that has not renewed for this long is dead, and its claims are freed."
+    )
+
+    @model_validator(mode="after")
+    def _beats_fit_in_lease(self) -> ProcessSettings:
+        if self.lease_s < 3 * self.heartbeat_s:
+            raise ValueError(
+                f"lease_s ({self.lease_s:g}) must be at least three times heartbeat_s ({self.heartbeat_s:g}), "
+                "or one late beat would kill a living process"
+            )
+        return self
+
+
+class RetentionSettings(_Part):
+    """How long finished messages and events are kept. Unset (null): until a person deletes them."""
+
+    ok_s: Seconds | None = Field(3 * 86400.0, description="Age at which OK messages are deleted.")
+    dead_s: Seconds | None = Field(14 * 86400.0, description="Age at which DEAD messages are deleted.")
+    err_s: Seconds | None = Field(None, description="Age at which ERR messages are deleted; kept by default.")
+    event_s: Seconds | None = Field(90 * 86400.0, description="Age at which events are deleted.")
+    process_s: Seconds | None = Field(86400.0, description="Age at which rows of ended processes are deleted.")
+
+
+class QueueSettings(_Part):
+    """The message queue."""
+
+    max_payload_bytes: int = Field(
+        1 << 20, ge=16, le=256 << 20, description="Largest payload of one message, and largest headers."
+    )
+    poll_s: Seconds = Field(
+        1.0,
+        description="How often an idle inbox looks by itself, in case a wake-up was lost. Wake-ups take milliseconds.",
+    )
+    caretaker_s: Seconds = Field(1.0, description="How often dead owners and expired messages are looked for.")
+    janitor_s: Seconds = Field(300.0, description="How often messages past their retention time are deleted.")
+    reply_ttl_s: Seconds = Field(3 * 86400.0, description="An answer that nobody fetches for this long is DEAD.")
+    retention: RetentionSettings = RetentionSettings()
+
+
+class LogSettings(_Part):
+    """What is logged, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe level that is shown.")
+    format: Literal["text", "json"] = Field("text", description="`text` for people, `json` for log collectors.")
+
+
+class Settings(BaseSettings):
+    """All settings of one process."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter=NESTED, frozen=True, extra="forbid", case_sensitive=False
+    )
+
+    database: DatabaseSettings = DatabaseSettings()
+    process: ProcessSettings = ProcessSettings()
+    queue: QueueSettings = QueueSettings()
+    log: LogSettings = LogSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # Flags and file both come through the constructor, merged by `load`; the environment stands between them.
+        return (init_settings, env_settings)
+
+
+def load(flags: dict[str, Any] | None = None, file: Path | None = None) -> Settings:
+    """Read the settings of this process.
+
+    `flags` holds nested values (`{"database": {"url": …}}`) and overrules the rest. `file` must exist when given;
+    otherwise `TOWPATH_CONFIG` or a `towpath.toml` in the working directory is read if there is one.
+    """
+    path = _find(file)
+    from_file = _read(path) if path else {}
+    _check_variables()
+    overruled = _merge(_without_variables(from_file), flags or {})
+    try:
+        return Settings(**overruled)
+    except ValidationError as error:
+        raise BadSettings(_explain(error, path, flags or {})) from error
+    except SettingsError as error:
+        raise BadSettings(f"a {PREFIX}* variable cannot be read: {error}") from error
+
+
+def _find(file: Path | None) -> Path | None:
+    named = file or (Path(os.environ["TOWPATH_CONFIG"]) if os.environ.get("TOWPATH_CONFIG") else None)
+    if named is not None:
+        if not named.is_file():
+            raise BadSettings(f"settings file {named} does not exist; make it, or leave --config away")
+        return named
+    default = Path(FILE_NAME)
+    return default if default.is_file() else None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path} is not valid TOML: {error}") from error
+
+
+def _variable(keys: tuple[str, ...]) -> str:
+    return PREFIX + NESTED.join(keys).upper()
+
+
+def _without_variables(values: dict[str, Any], above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The file's values less those that a variable overrules."""
+    kept = {}
+    for key, value in values.items():
+        keys = (*above, key)
+        if isinstance(value, dict):
+            kept[key] = _without_variables(value, keys)
+        elif _variable(keys) not in os.environ:
+            kept[key] = value
+    return kept
+
+
+def _merge(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(low)
+    for key, value in high.items():
+        below = merged.get(key)
+        merged[key] = _merge(below, value) if isinstance(value, dict) and isinstance(below, dict) else value
+    return merged
+
+
+def all_keys(model: type[BaseModel] = Settings, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every setting as its path of keys, such as `("database", "url")`."""
+    found: list[tuple[str, ...]] = []
+    for name, field in model.model_fields.items():
+        keys = (*above, field.alias or name)
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            found += all_keys(inner, keys)
+        else:
+            found.append(keys)
+    return found
+
+
+def _check_variables() -> None:
+    known = {_variable(keys) for keys in all_keys()} | NOT_SETTINGS
+    unknown = sorted(v for v in os.environ if v.upper().startswith(PREFIX) and v.upper() not in known)
+    if unknown:
+        raise BadSettings(f"{unknown[0]} is not a setting; known variables: {', '.join(sorted(known))}")
+
+
+def _explain(error: ValidationError, path: Path | None, flags: dict[str, Any]) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        keys = tuple(str(part) for part in problem["loc"])
+        text = problem["msg"].removeprefix("Value error, ")
+        if problem["type"] == "extra_forbidden":
+            text = "there is no such setting"
+        lines.append(f"{_origin(keys, path, flags)}: {'.'.join(keys)}: {text}")
+    return "; ".join(lines)
+
+
+def _origin(keys: tuple[str, ...], path: Path | None, flags: dict[str, Any]) -> str:
+    inside: Any = flags
+    for key in keys:
+        inside = inside.get(key) if isinstance(inside, dict) else None
+    if inside is not None:
+        return "command line"
+    if _variable(keys) in os.environ:
+        return f"variable {_variable(keys)}"
+    return str(path) if path else "settings"

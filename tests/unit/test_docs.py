@@ -1,0 +1,57 @@
+"""The documents say what is true: examples run, reference pages repeat the code, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES_WITH_EXAMPLES = [ROOT / "README.md", *sorted((DOCS / "tutorial").glob("*.md"))]
+ALL_PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md"))]
+EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)(?:#[^)]*)?\)")
+NAV_ENTRY = re.compile(r"^\s+- [^:]+: (\S+\.md)$", re.MULTILINE)
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def examples(page: Path) -> list[tuple[int, str]]:
+    """The python blocks of a page with the line that each begins on."""
+    text = page.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, found.start(1)), found[1]) for found in EXAMPLE.finditer(text)]
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_EXAMPLES, ids=name)
+def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page are one program, as a reader would type them one after the other."""
+    monkeypatch.chdir(tmp_path)
+    blocks = examples(page)
+    assert blocks, f"{name(page)} has no python example"
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for line, block in blocks:
+        exec(compile("\n" * line + block, name(page), "exec"), namespace)
+
+
+def test_reference_is_up_to_date() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "reference.py"), "--check"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_navigation_holds_every_page_once() -> None:
+    entries = NAV_ENTRY.findall((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    assert sorted(entries) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=name)
+def test_links_lead_to_files(page: Path) -> None:
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert not missing
