@@ -1,0 +1,23 @@
+"""Waiting in tests: for a condition, with a limit, instead of for a guessed time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+INTERVAL_S = 0.01
+
+
+def wait_until(condition: Callable[[], T], timeout_s: float = 10.0, what: str = "the condition") -> T:
+    """Call `condition` until what it returns is true, and return that; raise `TimeoutError` after the limit."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} did not come true within {timeout_s:g} s; the last value was {found!r}")
+        time.sleep(INTERVAL_S)

@@ -1,0 +1,60 @@
+"""Fixtures for every tier: the two databases, and runtimes on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import towpath
+from towpath.runtime import Runtime
+from towpath.stack.postgres import PostgresServer
+from towpath.testing.servers import postgres_server
+
+FAST = {
+    "process": {"heartbeat_s": 0.2, "lease_s": 1.0},
+    "queue": {"poll_s": 0.5, "caretaker_s": 0.1},
+}
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One real server for the whole run; each test gets a schema of its own."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
+    """The `[database]` settings of an empty database, on each of the two in turn."""
+    if request.param == "sqlite":
+        return {"url": f"sqlite:///{tmp_path}/towpath.db", "synchronous": "normal"}
+    server: PostgresServer = request.getfixturevalue("postgres")
+    return {"url": server.url, "schema": f"t{uuid4().hex[:16]}"}
+
+
+@pytest.fixture
+def make_runtime(database_settings: dict[str, Any]) -> Iterator[Callable[..., Runtime]]:
+    """Opens as many runtimes on the one database as the test asks for, and closes them."""
+    made: list[Runtime] = []
+
+    def make(**sections: dict[str, Any]) -> Runtime:
+        merged: dict[str, Any] = {
+            name: {**FAST.get(name, {}), **sections.get(name, {})} for name in {*FAST, *sections}
+        }
+        merged["database"] = {**database_settings, **sections.get("database", {})}
+        runtime = towpath.connect(**merged)
+        made.append(runtime)
+        return runtime
+
+    yield make
+    for runtime in made:
+        runtime.close()
+
+
+@pytest.fixture
+def runtime(make_runtime: Callable[..., Runtime]) -> Runtime:
+    return make_runtime()
