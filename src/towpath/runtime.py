@@ -15,7 +15,7 @@ from towpath.clock import Clock, SystemClock
 from towpath.db import open_database
 from towpath.db.event_log import EventLog
 from towpath.db.processes import Heartbeat, Process, leave_at_once, record_start, record_stop
-from towpath.errors import DatabaseError
+from towpath.errors import DatabaseError, TowpathError
 from towpath.events import Events
 from towpath.queue import Queue
 from towpath.service import Service
@@ -36,6 +36,7 @@ class Runtime:
         self._on_dead = on_dead
         self._lock = threading.Lock()
         self._process: Process | None = None
+        self._is_closed = False
         self._services: list[Service] = []
         self.database = open_database(settings.database)
         self.event_log = EventLog(self.database, self.events)
@@ -45,6 +46,8 @@ class Runtime:
         """This process as others see it, registered when first asked for, with the services that keep it alive."""
         with self._lock:
             if self._process is None:
+                if self._is_closed:
+                    raise TowpathError("this runtime was closed; connect again")
                 process = Process(self.database, self.settings.process, self._clock)
                 process.register()
                 with self.database.transaction() as tx:
@@ -62,14 +65,16 @@ class Runtime:
     def close(self) -> None:
         """Stop the services and close the database. Inboxes that were started are the caller's to stop first."""
         with self._lock:
-            process, self._process = self._process, None
+            self._is_closed = True
         for service in reversed(self._services):
             service.stop()
-        if process is not None:
+        if self._process is not None:
             with contextlib.suppress(DatabaseError):
-                process.stop()
+                self._process.stop()
                 with self.database.transaction() as tx:
-                    record_stop(self.event_log, tx, process)
+                    record_stop(self.event_log, tx, self._process)
+            self._process = None
+        self._services = []
         self.database.close()
 
     def __enter__(self) -> Runtime:

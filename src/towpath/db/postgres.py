@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -15,6 +12,7 @@ from psycopg import sql
 from psycopg.types.string import TextLoader
 
 from towpath.clock import MICROS
+from towpath.db.connections import Connections
 from towpath.db.database import Row
 from towpath.db.postgres_bells import PostgresBells
 from towpath.db.queries import Dialect, Query
@@ -87,22 +85,34 @@ class _Statements:
 class _Write:
     """A write transaction."""
 
-    __slots__ = ("_database", "_statements")
+    __slots__ = ("_database", "_held", "_statements")
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def __enter__(self) -> _Statements:
-        connection = self._database.connection()
-        self._database.begin(connection)
-        self._statements = _Statements(self._database, connection, is_single=False)
+        held = self._held = self._database.connections.mine()
+        held.lock.acquire()
+        try:
+            self._database.begin(held.connection)
+        except BaseException:
+            held.lock.release()
+            raise
+        self._statements = _Statements(self._database, held.connection, is_single=False)
         return self._statements
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        connection = self._statements._connection
-        if kind is not None:
-            _roll_back(connection)
-            return
+        try:
+            if kind is None:
+                self._commit(self._held.connection)
+            else:
+                _roll_back(self._held.connection)
+        finally:
+            self._held.lock.release()
+        if kind is None:
+            self._statements.committed()
+
+    def _commit(self, connection: Connection) -> None:
         try:
             connection.execute("commit")
         except psycopg.Error as error:
@@ -110,27 +120,32 @@ class _Write:
                 raise CommitUnknown(f"{without_password(self._database.url)}: {str(error).strip()}") from error
             _roll_back(connection)
             raise translated(error, self._database.url) from error
-        self._statements.committed()
 
 
 class _Single:
     """One statement that is its own transaction."""
 
-    __slots__ = ("_database", "_statements")
+    __slots__ = ("_database", "_held", "_statements")
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
 
     def __enter__(self) -> _Statements:
-        connection = self._database.connection()
-        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
-        self._statements = _Statements(self._database, connection, is_single=True)
+        held = self._held = self._database.connections.mine()
+        _check_idle(held.connection)
+        held.lock.acquire()
+        self._statements = _Statements(self._database, held.connection, is_single=True)
         return self._statements
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._held.lock.release()
         if kind is None:
             self._statements.committed()
+
+
+def _check_idle(connection: Connection) -> None:
+    if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
 
 
 def _roll_back(connection: Connection) -> None:
@@ -148,9 +163,7 @@ class PostgresDatabase:
         self.url = url
         self.schema = schema
         self._lock_timeout_s = lock_timeout_s
-        self._local = threading.local()
-        self._connections: weakref.WeakSet[Connection] = weakref.WeakSet()
-        self._guard = threading.Lock()
+        self.connections = Connections(self.connect, is_broken=lambda connection: connection.closed)
         self.bells = PostgresBells(self.connect, f"towpath_{schema}")
 
     @property
@@ -165,12 +178,13 @@ class PostgresDatabase:
 
     @contextmanager
     def read(self) -> Iterator[_Statements]:
-        connection = self.connection()
-        self.begin(connection, "begin isolation level repeatable read, read only")
-        try:
-            yield _Statements(self, connection, is_single=False)
-        finally:
-            _roll_back(connection)
+        held = self.connections.mine()
+        with held.lock:
+            self.begin(held.connection, "begin isolation level repeatable read, read only")
+            try:
+                yield _Statements(self, held.connection, is_single=False)
+            finally:
+                _roll_back(held.connection)
 
     def now(self) -> int:
         try:
@@ -187,30 +201,18 @@ class PostgresDatabase:
 
     def close(self) -> None:
         self.bells.close()
-        with self._guard:
-            for connection in self._connections:
-                connection.close()
-            self._connections.clear()
-            self._local = threading.local()
+        self.connections.close()
 
     def begin(self, connection: Connection, statement: str = "begin") -> None:
-        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
+        _check_idle(connection)
         try:
             connection.execute(statement)
         except psycopg.Error as error:
             raise translated(error, self.url) from error
 
     def connection(self) -> Connection:
-        """The connection of this thread, opened when it is first needed, after it broke, and after a fork."""
-        held: Connection | None = getattr(self._local, "connection", None)
-        if held is not None and self._local.pid == os.getpid() and not held.closed:
-            return held
-        connection = self.connect()
-        self._local.connection, self._local.pid = connection, os.getpid()
-        with self._guard:
-            self._connections.add(connection)
-        return connection
+        """The connection of this thread."""
+        return self.connections.mine().connection
 
     def connect(self) -> Connection:
         """A new connection that finds Towpath's tables by their plain names."""

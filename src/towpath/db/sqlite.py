@@ -7,17 +7,15 @@ commit over two attached WAL files would not be atomic, so the two never share a
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
-import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from towpath.clock import MICROS
+from towpath.db.connections import Connections
 from towpath.db.database import Row
 from towpath.db.queries import Dialect, Query
 from towpath.db.sqlite_bells import SqliteBells
@@ -43,10 +41,15 @@ _AWAY = (
 )
 
 
+def _code(error: sqlite3.Error) -> int:
+    # Errors of the driver itself, such as the use of a closed connection, carry no code.
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF
+
+
 def translated(error: sqlite3.Error, url: str) -> DatabaseError:
     """The Towpath error that says what this one means."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if code in _AWAY:
+    if _code(error) in _AWAY:
         return DatabaseUnavailable(f"{url}: {error}; nothing was written")
     return DatabaseError(f"{url}: {error}")
 
@@ -90,32 +93,41 @@ class _Statements:
 class _Write:
     """A write transaction: takes the one writer's place at its begin, so that nothing inside it can find it taken."""
 
-    __slots__ = ("_database", "_statements")
+    __slots__ = ("_database", "_held", "_statements")
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
     def __enter__(self) -> _Statements:
-        connection = self._database.connection()
-        if connection.in_transaction:
-            raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
-        self._database.execute(connection, "begin immediate", {})
-        self._statements = _Statements(self._database, connection)
+        held = self._held = self._database.connections.mine()
+        held.lock.acquire()
+        try:
+            self._database.begin(held.connection, "begin immediate")
+        except BaseException:
+            held.lock.release()
+            raise
+        self._statements = _Statements(self._database, held.connection)
         return self._statements
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        connection = self._statements._connection
-        if kind is not None:
-            _roll_back(connection)
-            return
+        try:
+            if kind is None:
+                self._commit(self._held.connection)
+            else:
+                _roll_back(self._held.connection)
+        finally:
+            self._held.lock.release()
+        if kind is None:
+            self._statements.committed()
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
         try:
             connection.execute("commit")
         except sqlite3.Error as error:
             _roll_back(connection)
-            if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_IOERR:
+            if _code(error) == sqlite3.SQLITE_IOERR:
                 raise CommitUnknown(f"{self._database.url}: {error}") from error
             raise translated(error, self._database.url) from error
-        self._statements.committed()
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
@@ -137,9 +149,7 @@ class SqliteDatabase:
         self.bells = SqliteBells(path)
         self._synchronous = synchronous
         self._lock_timeout_s = lock_timeout_s
-        self._local = threading.local()
-        self._connections: weakref.WeakSet[sqlite3.Connection] = weakref.WeakSet()
-        self._guard = threading.Lock()
+        self.connections = Connections(self._open, is_broken=lambda connection: False)
         self._beats = (
             self
             if is_beats
@@ -160,12 +170,13 @@ class SqliteDatabase:
 
     @contextmanager
     def read(self) -> Iterator[_Statements]:
-        connection = self.connection()
-        self.execute(connection, "begin", {})
-        try:
-            yield _Statements(self, connection)
-        finally:
-            _roll_back(connection)
+        held = self.connections.mine()
+        with held.lock:
+            self.begin(held.connection, "begin")
+            try:
+                yield _Statements(self, held.connection)
+            finally:
+                _roll_back(held.connection)
 
     def now(self) -> int:
         # The file and all its users are on one machine, so the machine's clock is the database's.
@@ -194,12 +205,12 @@ class SqliteDatabase:
         self.bells.close()
         if self._beats is not self:
             self._beats.close()
-        with self._guard:
-            for connection in self._connections:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.close()
-            self._connections.clear()
-            self._local = threading.local()
+        self.connections.close()
+
+    def begin(self, connection: sqlite3.Connection, statement: str) -> None:
+        if connection.in_transaction:
+            raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
+        self.execute(connection, statement, {})
 
     def execute(self, connection: sqlite3.Connection, statement: str, params: dict[str, Any]) -> sqlite3.Cursor:
         """Run a statement, waiting for the lock if another has it.
@@ -215,20 +226,14 @@ class SqliteDatabase:
             except sqlite3.Error as error:
                 monotonic = time.monotonic()
                 deadline = deadline or monotonic + self._lock_timeout_s
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic > deadline:
+                if _code(error) != sqlite3.SQLITE_BUSY or monotonic > deadline:
                     raise translated(error, self.url) from error
             time.sleep(nap_s)
             nap_s = min(2 * nap_s, LONGEST_NAP_S)
 
     def connection(self) -> sqlite3.Connection:
-        """The connection of this thread, opened when it is first needed, also after a fork."""
-        if getattr(self._local, "pid", None) == os.getpid():
-            return self._local.connection  # type: ignore[no-any-return]
-        connection = self._open()
-        self._local.connection, self._local.pid = connection, os.getpid()
-        with self._guard:
-            self._connections.add(connection)
-        return connection
+        """The connection of this thread."""
+        return self.connections.mine().connection
 
     def _open(self) -> sqlite3.Connection:
         try:
@@ -238,7 +243,6 @@ class SqliteDatabase:
                 timeout=OPENING_TIMEOUT_S,
                 check_same_thread=False,
                 cached_statements=256,
-                factory=_Connection,
             )
             connection.execute(f"pragma page_size = {PAGE_BYTES}")
             connection.execute("pragma journal_mode = wal")
@@ -250,12 +254,10 @@ class SqliteDatabase:
         return connection
 
     def _read_shift(self) -> int:
-        try:
-            row = self._beats.connection().execute("select offset_us from clock_shift").fetchone()
-        except sqlite3.OperationalError:
-            return 0  # the tables are being made
+        held = self._beats.connections.mine()
+        with held.lock:
+            try:
+                row = held.connection.execute("select offset_us from clock_shift").fetchone()
+            except sqlite3.OperationalError:
+                return 0  # the tables are being made
         return int(row[0]) if row else 0
-
-
-class _Connection(sqlite3.Connection):
-    """A connection that can be held in a weak set."""

@@ -1,0 +1,72 @@
+"""One connection for each thread, opened when first needed, after it broke and after a fork; all closed together."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from towpath.errors import DatabaseError
+
+
+class Closable(Protocol):
+    """A driver's connection."""
+
+    def close(self) -> Any:
+        """Close it."""
+
+
+C = TypeVar("C", bound=Closable)
+
+CLOSING_TIMEOUT_S = 5.0
+
+
+class Held(Generic[C]):
+    """A thread's connection. Whoever uses it has its lock, so that nobody closes it under a running statement."""
+
+    __slots__ = ("__weakref__", "connection", "lock", "pid")
+
+    def __init__(self, connection: C) -> None:
+        self.connection = connection
+        self.lock = threading.RLock()
+        self.pid = os.getpid()
+
+
+class Connections(Generic[C]):
+    """The connections of all threads of this process to one database."""
+
+    def __init__(self, connect: Callable[[], C], is_broken: Callable[[C], bool]) -> None:
+        self._connect = connect
+        self._is_broken = is_broken
+        self._local = threading.local()
+        self._all: weakref.WeakSet[Held[C]] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def mine(self) -> Held[C]:
+        """The connection of this thread."""
+        held: Held[C] | None = getattr(self._local, "held", None)
+        if held is not None and held.pid == os.getpid() and not self._is_broken(held.connection):
+            return held
+        if self._is_closed:
+            raise DatabaseError("this database was closed; open it again")
+        held = Held(self._connect())
+        self._local.held = held
+        with self._lock:
+            self._all.add(held)
+        return held
+
+    def close(self) -> None:
+        """Close what no statement is running on. A thread that goes on all the same keeps its own until it ends."""
+        self._is_closed = True
+        with self._lock:
+            for held in list(self._all):
+                if held.pid == os.getpid() and held.lock.acquire(timeout=CLOSING_TIMEOUT_S):
+                    try:
+                        held.connection.close()
+                    finally:
+                        held.lock.release()
+            self._all.clear()
+        self._local = threading.local()
