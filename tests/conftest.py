@@ -8,9 +8,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.support.quiet import LEASE_S, Quiet
 
 import towpath
 from towpath.runtime import Runtime
+from towpath.settings import Settings
 from towpath.stack.postgres import PostgresServer
 from towpath.testing.servers import postgres_server
 
@@ -42,9 +44,7 @@ def make_runtime(database_settings: dict[str, Any]) -> Iterator[Callable[..., Ru
     made: list[Runtime] = []
 
     def make(**sections: dict[str, Any]) -> Runtime:
-        merged: dict[str, Any] = {
-            name: {**FAST.get(name, {}), **sections.get(name, {})} for name in {*FAST, *sections}
-        }
+        merged: dict[str, Any] = {name: {**FAST.get(name, {}), **sections.get(name, {})} for name in {*FAST, *sections}}
         merged["database"] = {**database_settings, **sections.get("database", {})}
         runtime = towpath.connect(**merged)
         made.append(runtime)
@@ -58,3 +58,27 @@ def make_runtime(database_settings: dict[str, Any]) -> Iterator[Callable[..., Ru
 @pytest.fixture
 def runtime(make_runtime: Callable[..., Runtime]) -> Runtime:
     return make_runtime()
+
+
+@pytest.fixture
+def make_quiet(database_settings: dict[str, Any]) -> Iterator[Callable[..., Quiet]]:
+    """Opens runtimes on the one database whose background services stand still."""
+    made: list[Quiet] = []
+
+    def make(**sections: dict[str, Any]) -> Quiet:
+        merged: dict[str, Any] = {
+            **sections,
+            "database": {**database_settings, **sections.get("database", {})},
+            "process": {"heartbeat_s": LEASE_S / 5, "lease_s": LEASE_S, **sections.get("process", {})},
+        }
+        made.append(Quiet.open(Settings(**merged)))
+        return made[-1]
+
+    yield make
+    for quiet in made:
+        quiet.runtime.close()
+
+
+@pytest.fixture
+def quiet(make_quiet: Callable[..., Quiet]) -> Quiet:
+    return make_quiet()

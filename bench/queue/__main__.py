@@ -25,6 +25,8 @@ def main() -> int:
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     report = Run(plan, console).report()
     report.print(console)
+    if options.quick:
+        console.print("quick: this shows that everything works; its figures mean nothing")
     if options.write:
         report.write(PAGE)
         console.print(f"wrote {PAGE.relative_to(ROOT)}")

@@ -6,6 +6,7 @@ import statistics
 import time
 
 import towpath
+from towpath.queue import Inbox, Outbox
 
 SHORT = 1_000
 LONG = 1_000_000
@@ -26,14 +27,14 @@ def claim_cost_ratio(url: str, long: int = LONG) -> float:
         return _median_claim_s(inbox) / short_s
 
 
-def _fill(outbox: towpath.Outbox, waiting: int, wanted: int) -> int:
+def _fill(outbox: Outbox, waiting: int, wanted: int) -> int:
     for first in range(waiting, wanted, SEND_BATCH):
         size = min(SEND_BATCH, wanted - first)
         outbox.notice_many(INBOX, "count", [{"n": number} for number in range(size)])
     return wanted
 
 
-def _median_claim_s(inbox: towpath.Inbox) -> float:
+def _median_claim_s(inbox: Inbox) -> float:
     times = []
     for _ in range(CLAIMS):
         started = time.perf_counter()

@@ -26,7 +26,7 @@ def peers_python() -> Path:
     subprocess.run([sys.executable, "-m", "venv", HOME], check=True)
     # The directory looks after itself: no other file has to know that it must not be committed.
     (HOME / ".gitignore").write_text("*\n")
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", PEERS]
+    install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", str(PEERS)]
     subprocess.run(install, check=True)
     stamp.write_text(wanted)
     print("peers are installed", flush=True)

@@ -45,8 +45,11 @@ class Measuring:
                 process.go()
             reports = [process.lines()[-1] for process in processes]
         _check(cell, reports)
-        took = max(float(r["ended"]) for r in reports) - min(float(r["started"]) for r in reports)
-        return cell.count / took
+        # A process that came too late to get a message was still starting up.
+        worked = [report for report in reports if report["count"]]
+        started = min(float(report["started"]) for report in worked)
+        ended = max(float(report["ended"]) for report in worked)
+        return cell.count / (ended - started)
 
     def _round_trips(self, cell: Cell, address: str) -> list[float]:
         with self._process(cell, Operation.SERVE, address) as server:

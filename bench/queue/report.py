@@ -21,8 +21,9 @@ HEADINGS = (
     "goal",
     "result",
 )
+MARK = "<!-- What follows is written by `make bench-queue ARGS=--write`. -->"
 INTRODUCTION = """\
-Written by `make bench-queue ARGS=--write`. Rates are messages per second, the median of interleaved rounds.
+Rates are messages per second, the median of interleaved rounds.
 Every contender runs with the same number of processes and the same durability, on a fresh store, with the
 same message of about 100 bytes. A drain counts a message when it is claimed and durably acknowledged, and
 is checked: nothing may be lost, repeated or left. Round trips start from idle, one request every 200 ms;
@@ -66,9 +67,12 @@ class Report:
         console.print(self.machine, highlight=False)
 
     def write(self, page: Path) -> None:
-        """Write the tables as a page of the documentation."""
+        """Write the tables below the mark in a page of the documentation; what people wrote above it stays."""
+        above = page.read_text().split(MARK)[0].rstrip() if page.exists() else "# Benchmarks"
         parts = [
-            "# Benchmarks",
+            above,
+            "",
+            MARK,
             "",
             INTRODUCTION,
             "",

@@ -41,7 +41,13 @@ class Plan:
 
     @property
     def settings(self) -> list[Setting]:
+        """The stores with each durability that is compared."""
         return [setting for setting in Setting if setting.store in self.stores]
+
+    @property
+    def defaults(self) -> list[Setting]:
+        """The stores with the durability that Towpath has when nothing is set."""
+        return [setting for setting in self.settings if setting != Setting.SQLITE_NORMAL]
 
 
 class Run:
@@ -65,7 +71,7 @@ class Run:
                     self._say(f"round {number + 1}/{self._plan.rounds}: {_title(line)}")
                     self._measure_line(line, measuring)
             findings = [self._finding(line) for line in rows]
-            for setting in self._plan.settings:
+            for setting in self._plan.defaults:
                 findings += self._findings_alone(setting, stores)
             machine = _machine(stores if postgres_url else None)
         return self._make_report(rows, findings, machine)

@@ -1,8 +1,36 @@
 """Towpath: fault-tolerant data flows on Apache Spark that never lose a message and can prove it."""
 
-from towpath.errors import TowpathError
-from towpath.queue import Answer, GiveBack, Message, MessageState, Queue
-from towpath.runtime import Runtime, connect
-from towpath.settings import Settings
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from towpath.errors import TowpathError
+    from towpath.queue import Answer, GiveBack, Message, MessageState, Queue
+    from towpath.runtime import Runtime, connect
+    from towpath.settings import Settings
 
 __all__ = ["Answer", "GiveBack", "Message", "MessageState", "Queue", "Runtime", "Settings", "TowpathError", "connect"]
+
+_HOMES = {
+    "Answer": "towpath.queue",
+    "GiveBack": "towpath.queue",
+    "Message": "towpath.queue",
+    "MessageState": "towpath.queue",
+    "Queue": "towpath.queue",
+    "Runtime": "towpath.runtime",
+    "Settings": "towpath.settings",
+    "TowpathError": "towpath.errors",
+    "connect": "towpath.runtime",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first asked for: the command line shows its help without waiting for database drivers.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'towpath' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -25,6 +25,8 @@ class CrashPoint(StrEnum):
     HANDLER_DONE = "handler_done"  # handled, but the queue does not know
     FINISH_BEFORE_COMMIT = "finish_before_commit"  # state moved and answer written, both uncommitted
     FINISH_AFTER_COMMIT = "finish_after_commit"  # finished, but the asker has not been woken
+    EXCHANGE_BEFORE_COMMIT = "exchange_before_commit"  # one finished and the next claimed, both uncommitted
+    EXCHANGE_AFTER_COMMIT = "exchange_after_commit"  # the next is claimed, but its handler has not seen it
     RELEASE_BEFORE_COMMIT = "release_before_commit"
     RELEASE_AFTER_COMMIT = "release_after_commit"
     DEATH_MARKED = "death_marked"  # an owner is marked dead, but its claims are still its own
@@ -48,6 +50,8 @@ class _Armed:
         try:
             self.point = CrashPoint(name)
             self.left = int(count or 1)
+            if self.left < 1:
+                raise ValueError(f"there is no pass number {self.left}")
         except ValueError as error:
             known = ", ".join(CrashPoint)
             raise BadSettings(f"{VARIABLE}={setting!r} is not point:n with one of: {known}") from error

@@ -12,12 +12,12 @@ from towpath.events import Event
 from towpath.settings import LogSettings
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
-_PASSWORD = re.compile(r"(://[^:/@\s]+):[^@\s]+@")
+_PASSWORD = re.compile(r"""(://[^:/@\s]*):[^\s"]+@|([?&\s]password=)[^&\s'"]+""")
 
 
 def without_password(text: str) -> str:
     """The text with the password of any URL in it replaced."""
-    return _PASSWORD.sub(r"\1:***@", text)
+    return _PASSWORD.sub(lambda m: f"{m[1]}:***@" if m[2] is None else f"{m[2]}***", text)
 
 
 class _Line(logging.Formatter):
@@ -34,8 +34,8 @@ class _Line(logging.Formatter):
         trace = without_password(self.formatException(record.exc_info)) if record.exc_info else None
         if self._as_json:
             entry = {"at": at, "level": record.levelname.lower(), "logger": record.name, "text": text, **fields}
-            return json.dumps(entry | ({"trace": trace} if trace else {}), default=str)
-        behind = "".join(f" {key}={value}" for key, value in fields.items())
+            return without_password(json.dumps(entry | ({"trace": trace} if trace else {}), default=str))
+        behind = without_password("".join(f" {key}={value}" for key, value in fields.items()))
         return f"{at} {record.levelname:<7} {record.name}: {text}{behind}" + (f"\n{trace}" if trace else "")
 
 

@@ -172,6 +172,10 @@ def _variable(keys: tuple[str, ...]) -> str:
     return PREFIX + NESTED.join(keys).upper()
 
 
+def _is_set(keys: tuple[str, ...]) -> bool:
+    return _variable(keys) in {name.upper() for name in os.environ}
+
+
 def _without_variables(values: dict[str, Any], above: tuple[str, ...] = ()) -> dict[str, Any]:
     """The file's values less those that a variable overrules."""
     kept = {}
@@ -179,7 +183,7 @@ def _without_variables(values: dict[str, Any], above: tuple[str, ...] = ()) -> d
         keys = (*above, key)
         if isinstance(value, dict):
             kept[key] = _without_variables(value, keys)
-        elif _variable(keys) not in os.environ:
+        elif not _is_set(keys):
             kept[key] = value
     return kept
 
@@ -229,6 +233,6 @@ def _origin(keys: tuple[str, ...], path: Path | None, flags: dict[str, Any]) -> 
         inside = inside.get(key) if isinstance(inside, dict) else None
     if inside is not None:
         return "command line"
-    if _variable(keys) in os.environ:
+    if _is_set(keys):
         return f"variable {_variable(keys)}"
     return str(path) if path else "settings"

@@ -21,8 +21,7 @@ class Pgqrs:
         self._runner = asyncio.Runner()
         self._store = self._runner.run(self._connect())
         if order.operation != "prepare":
-            self._producer = self._runner.run(self._store_call("producer"))
-            self._consumer = self._runner.run(self._store_call("consumer"))
+            self._producer, self._consumer = self._runner.run(self._join())
 
     async def _connect(self) -> pgqrs.Store:
         config = pgqrs.Config(self._target)
@@ -31,8 +30,8 @@ class Pgqrs:
         config.default_max_batch_size = MAX_BATCH
         return await pgqrs.connect_with(config)
 
-    async def _store_call(self, kind: str) -> object:
-        return await getattr(self._store, kind)(INBOX)
+    async def _join(self) -> tuple[pgqrs.Producer, pgqrs.Consumer]:
+        return await self._store.producer(INBOX), await self._store.consumer(INBOX)
 
     def prepare(self) -> None:
         self._runner.run(self._prepare())

@@ -6,8 +6,8 @@ import asyncio
 import json
 from datetime import timedelta
 
-import asyncpg
-import uvloop
+import asyncpg  # type: ignore[import-not-found]  # of the peers' environment
+import uvloop  # type: ignore[import-not-found]  # of the peers' environment
 from pgqueuer import PgQueuer
 from pgqueuer.models import Job
 from pgqueuer.types import QueueExecutionMode

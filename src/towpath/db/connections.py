@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -32,6 +33,12 @@ class Held(Generic[C]):
         self.connection = connection
         self.lock = threading.RLock()
         self.pid = os.getpid()
+
+    def __del__(self) -> None:
+        """Its thread has ended, or opens another in its place. One that was inherited by a fork is the parent's."""
+        if self.pid == os.getpid():
+            with contextlib.suppress(Exception):
+                self.connection.close()
 
 
 class Connections(Generic[C]):

@@ -176,6 +176,9 @@ class PostgresDatabase:
     def single(self) -> AbstractContextManager[_Statements]:
         return _Single(self)
 
+    def glance(self) -> AbstractContextManager[_Statements]:
+        return _Single(self)
+
     @contextmanager
     def read(self) -> Iterator[_Statements]:
         held = self.connections.mine()

@@ -23,7 +23,7 @@ from towpath.errors import CommitUnknown, DatabaseError, DatabaseUnavailable
 
 # Small commits write whole pages: half of SQLite's usual page makes a one-message commit about a quarter faster.
 PAGE_BYTES = 2048
-CHECKPOINT_PAGES = 4000
+CHECKPOINT_PAGES = 1000
 SHIFT_IS_READ_EVERY_S = 0.05
 SHORTEST_NAP_S = 0.0001
 LONGEST_NAP_S = 0.002
@@ -102,7 +102,7 @@ class _Write:
         held = self._held = self._database.connections.mine()
         held.lock.acquire()
         try:
-            self._database.begin(held.connection, "begin immediate")
+            self._begin(held.connection)
         except BaseException:
             held.lock.release()
             raise
@@ -111,16 +111,20 @@ class _Write:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         try:
-            if kind is None:
-                self._commit(self._held.connection)
-            else:
-                _roll_back(self._held.connection)
+            self._end(self._held.connection, is_good=kind is None)
         finally:
             self._held.lock.release()
         if kind is None:
             self._statements.committed()
 
-    def _commit(self, connection: sqlite3.Connection) -> None:
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        _check_idle(connection)
+        self._database.execute(connection, "begin immediate", {})
+
+    def _end(self, connection: sqlite3.Connection, *, is_good: bool) -> None:
+        if not is_good:
+            _roll_back(connection)
+            return
         try:
             connection.execute("commit")
         except sqlite3.Error as error:
@@ -128,6 +132,23 @@ class _Write:
             if _code(error) == sqlite3.SQLITE_IOERR:
                 raise CommitUnknown(f"{self._database.url}: {error}") from error
             raise translated(error, self._database.url) from error
+
+
+class _Single(_Write):
+    """One statement, which SQLite makes a transaction of its own."""
+
+    __slots__ = ()
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        _check_idle(connection)
+
+    def _end(self, connection: sqlite3.Connection, *, is_good: bool) -> None:
+        pass
+
+
+def _check_idle(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
@@ -166,13 +187,17 @@ class SqliteDatabase:
         return _Write(self)
 
     def single(self) -> AbstractContextManager[_Statements]:
-        return _Write(self)  # without a server there are no round trips to save
+        return _Single(self)
+
+    def glance(self) -> AbstractContextManager[_Statements]:
+        return _Single(self)
 
     @contextmanager
     def read(self) -> Iterator[_Statements]:
         held = self.connections.mine()
         with held.lock:
-            self.begin(held.connection, "begin")
+            _check_idle(held.connection)
+            self.execute(held.connection, "begin", {})
             try:
                 yield _Statements(self, held.connection)
             finally:
@@ -206,11 +231,6 @@ class SqliteDatabase:
         if self._beats is not self:
             self._beats.close()
         self.connections.close()
-
-    def begin(self, connection: sqlite3.Connection, statement: str) -> None:
-        if connection.in_transaction:
-            raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
-        self.execute(connection, statement, {})
 
     def execute(self, connection: sqlite3.Connection, statement: str, params: dict[str, Any]) -> sqlite3.Cursor:
         """Run a statement, waiting for the lock if another has it.

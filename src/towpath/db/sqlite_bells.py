@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 BURST = 8
 # A directory's time stamp moves in steps of the kernel's tick: one that is younger than this may hide a later change.
 SETTLED_NS = 100_000_000
+# Looking at the directory costs as much as a tenth of a send, so a sender looks once in a while.
+TRUSTED_S = 0.001
 
 
 class SqliteBells:
@@ -44,6 +46,7 @@ class SqliteBells:
         self._receiver: socket.socket | None = None
         self._others: tuple[str, ...] = ()
         self._seen_ns = -1
+        self._trusted_until = 0.0
 
     @property
     def address(self) -> str | None:
@@ -74,6 +77,7 @@ class SqliteBells:
                 with contextlib.suppress(FileNotFoundError):
                     own.unlink()
                 self._receiver = None
+            self._sender.close()  # a ring from now on is lost, as it would be in the next moment anyway
 
     def _listen(self) -> None:
         for directory in (self._directory.parent, self._directory):
@@ -86,6 +90,7 @@ class SqliteBells:
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         receiver.bind(str(own))
         self._own, self._receiver = own, receiver
+        time.sleep(TRUSTED_S)  # from here on every sender has seen the new socket
         threading.Thread(target=self._receive, args=(own, receiver), name="bells", daemon=True).start()
 
     def _receive(self, own: Path, receiver: socket.socket) -> None:
@@ -102,6 +107,10 @@ class SqliteBells:
                     self._local.ring(name.decode(errors="replace"))
 
     def _other_sockets(self) -> tuple[str, ...]:
+        monotonic = time.monotonic()
+        if monotonic < self._trusted_until:
+            return self._others
+        self._trusted_until = monotonic + TRUSTED_S
         try:
             changed_ns = os.stat(self._directory).st_mtime_ns
         except FileNotFoundError:

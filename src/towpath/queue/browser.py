@@ -47,6 +47,10 @@ class Browser:
                     inbox.oldest_new = to_datetime(oldest)
         return list(found.values())
 
+    def check_inbox(self, name: str) -> None:
+        """Raise `UnknownInbox` unless somebody has registered the name: a list of nothing would hide the mistake."""
+        self._parts.inboxes.check_known(name, None)
+
     def page(
         self,
         *,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from towpath import crash
 from towpath.clock import MICROS
 from towpath.crash import CrashPoint
 from towpath.db import Transaction
+from towpath.db.processes import Process
 from towpath.errors import BadValue, ClaimLost, CommitUnknown
 from towpath.queue.message import Message
 from towpath.queue.parts import Parts
@@ -18,6 +21,7 @@ from towpath.queue.replies import answer_all
 from towpath.queue.state import OnOwnerDeath
 
 DEFAULT_MAX_ATTEMPTS = 5
+DELAYED_EVERY_S = 0.01
 MOST_PER_CLAIM = 5_000  # keeps a claim's transaction short on SQLite, where it holds up every other writer
 
 
@@ -42,30 +46,45 @@ class Inbox:
         # Claims whose answer was lost with the connection: they may hold messages, so they are asked about first.
         self._doubtful: list[int] = []
         self._lock = threading.Lock()
+        self._skip_delayed_until = 0.0
         with parts.database.single() as tx:
             parts.inboxes.register(tx, name, policy, max_attempts)
 
     def claim(self, limit: int = 1) -> list[Message]:
         """Take up to `limit` waiting messages, the oldest first. Nothing waits: an empty list."""
-        if not 1 <= limit <= MOST_PER_CLAIM:
-            raise BadValue(f"limit={limit} must be between 1 and {MOST_PER_CLAIM}")
-        process = self._parts.process()
-        process.check_leased()
+        process = self._claimant(limit)
         if self._doubtful:
             found = self._settle_doubts()
             if found:
                 return found
-        tick = process.next_tick()
-        try:
-            with self._parts.database.single() as tx:
-                messages = self._parts.messages.claim(tx, self.name, process.id, tick, limit)
+        for claim in self._ways(limit):
+            with self._in_doubt_when_cut_off(process.next_tick()) as tick, self._parts.database.single() as tx:
+                messages = claim(tx, process.id, tick)
                 crash.here(CrashPoint.CLAIM_BEFORE_COMMIT)
-        except CommitUnknown:
-            with self._lock:
-                self._doubtful.append(tick)
+            if messages:
+                crash.here(CrashPoint.CLAIM_AFTER_COMMIT)
+                return messages
+        return []
+
+    def exchange(self, done: Message | Sequence[Message], payload: Any = None, limit: int = 1) -> list[Message]:
+        """Finish these and claim the next ones in one transaction: half the commits of one after the other.
+
+        Raises `ClaimLost` as `finish` does; then nothing was claimed.
+        """
+        process = self._claimant(limit)
+        batch = [done] if isinstance(done, Message) else list(done)
+        try:
+            with self._in_doubt_when_cut_off(process.next_tick()) as tick, self._parts.database.transaction() as tx:
+                lost = self._parts.messages.finish(tx, batch)
+                if lost:
+                    raise ClaimLost(lost)
+                self._answer(tx, batch, lost, payload)
+                messages = next(filter(None, (claim(tx, process.id, tick) for claim in self._ways(limit))), [])
+                crash.here(CrashPoint.EXCHANGE_BEFORE_COMMIT)
+        except ClaimLost:
+            self.finish(batch, payload)  # the others are finished all the same, and it raises again for the lost
             raise
-        if messages:
-            crash.here(CrashPoint.CLAIM_AFTER_COMMIT)
+        crash.here(CrashPoint.EXCHANGE_AFTER_COMMIT)
         return messages
 
     def finish(
@@ -116,17 +135,17 @@ class Inbox:
 
     def eavesdrop(self, limit: int = 1) -> list[Message]:
         """Look at what waits or is being worked on, the oldest first, without taking it."""
-        with self._parts.database.read() as tx:
+        with self._parts.database.glance() as tx:
             return self._parts.messages.eavesdrop(tx, self.name, limit)
 
     def last(self, limit: int) -> list[Message]:
         """The newest messages that were handled well, the oldest of them first."""
-        with self._parts.database.read() as tx:
+        with self._parts.database.glance() as tx:
             return self._parts.messages.newest_handled(tx, self.name, limit)
 
     def seconds_until_due(self) -> float | None:
         """How long until the next delayed message may be taken; none when there is none."""
-        with self._parts.database.read() as tx:
+        with self._parts.database.glance() as tx:
             due_us = self._parts.messages.next_due_us(tx, self.name)
         return None if due_us is None else max(0.0, (due_us - self._parts.database.now()) / MICROS)
 
@@ -155,6 +174,34 @@ class Inbox:
         for name in {message.reply_to for message in asked}:
             self._parts.ring_after(tx, name)
 
+    def _ways(self, limit: int) -> Iterator[Callable[[Transaction, str, int], list[Message]]]:
+        """How to claim: for one message first the cheap way, which does not look at the delayed ones.
+
+        Those are looked at whenever it finds nothing, and every few milliseconds all the same.
+        """
+        store, name = self._parts.messages, self.name
+        if limit == 1 and time.monotonic() < self._skip_delayed_until:
+            yield lambda tx, owner, tick: store.claim_one(tx, name, owner, tick)
+        self._skip_delayed_until = time.monotonic() + DELAYED_EVERY_S
+        yield lambda tx, owner, tick: store.claim(tx, name, owner, tick, limit)
+
+    def _claimant(self, limit: int) -> Process:
+        if not 1 <= limit <= MOST_PER_CLAIM:
+            raise BadValue(f"limit={limit} must be between 1 and {MOST_PER_CLAIM}")
+        process = self._parts.process()
+        process.check_leased()
+        return process
+
+    @contextmanager
+    def _in_doubt_when_cut_off(self, tick: int) -> Iterator[int]:
+        """Remember the tick when the connection breaks in its commit: it may hold messages that nobody was given."""
+        try:
+            yield tick
+        except CommitUnknown:
+            with self._lock:
+                self._doubtful.append(tick)
+            raise
+
     def _settle_doubts(self) -> list[Message]:
         """What the claims hold whose answer was lost."""
         with self._lock:
@@ -164,7 +211,7 @@ class Inbox:
         try:
             with self._parts.database.read() as tx:
                 for tick in doubtful:
-                    found += self._parts.messages.claimed_by_tick(tx, owner, tick)
+                    found += self._parts.messages.claimed_by_tick(tx, self.name, owner, tick)
         except BaseException:
             with self._lock:
                 self._doubtful += doubtful

@@ -35,7 +35,7 @@ class InboxStore:
         if tx is not None:
             names = self.names(tx)
         else:
-            with self._database.read() as reading:
+            with self._database.glance() as reading:
                 names = self.names(reading)
         if name not in names:
             raise UnknownInbox(name, names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from towpath.clock import to_datetime
 from towpath.db.database import Row
@@ -81,8 +81,7 @@ class Message:
         return message
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(NamedTuple):
     """A message that has been checked and is ready to be written."""
 
     id: str

@@ -1,3 +1,7 @@
+-- name: in_turn
+-- Not a query: the order in which messages were sent, written so that only `message_live` can give it.
+seq + 0;
+
 -- name: listed_seqs
 -- Not a query: the numbers in the JSON array :seqs.
 select json_array_elements_text(:seqs::json)::bigint;
@@ -5,6 +9,15 @@ select json_array_elements_text(:seqs::json)::bigint;
 -- name: listed_ids
 -- Not a query: the ids in the JSON array :ids.
 select json_array_elements_text(:ids::json)::uuid;
+
+-- name: claim_one
+-- Give the oldest waiting message that is not delayed to one process: much cheaper than looking at the delayed, too.
+update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, updated_at = :now
+where seq = (
+    select seq from message
+    where inbox = :inbox and state = 'NEW' and deliver_after is null and (expires_at is null or expires_at > :now)
+    order by $in_turn limit 1 for update skip locked)
+returning $columns;
 
 -- name: claim_messages
 -- Give up to :limit waiting messages of one inbox to one process, the oldest first.
@@ -19,6 +32,16 @@ due as materialized (
     order by deliver_after limit :limit for update skip locked),
 picked as (
     select seq from ready union all select seq from due order by seq limit :limit)
-update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, updated_at = :now
+update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, deliver_after = null,
+                   updated_at = :now
 where seq = any (array (select seq from picked))
 returning $columns;
+
+-- name: take_answer
+-- The reader of an answer has it: claimed and finished in one act. It need not be on disk before the reader goes on:
+-- if the server crashes in this moment the answer waits to be read again.
+with relaxed as materialized (select set_config('synchronous_commit', 'off', true))
+update message set state = 'OK', owner = :owner, owner_tick = 0, attempts = attempts + 1, reason = 'read',
+                   deliver_after = null, updated_at = :now
+from relaxed
+where id = :id and state = 'NEW';

@@ -11,25 +11,33 @@ values (:id, :related_id, :audit_id, :inbox, :reply_to, :function, :payload, :he
         :now + :expiry_us, :now, :now)
 on conflict (id) do nothing;
 
+-- name: insert_plain
+-- Send one message that asks for no answer, no delay and nothing else. No row: its id is there already.
+insert into message (id, inbox, function, payload, created_at, updated_at)
+values (:id, :inbox, :function, :payload, :now, :now)
+on conflict (id) do nothing;
+
 -- name: read_message
 -- One message by its id.
 select $columns from message where id = :id;
 
 -- name: claimed_by_tick
 -- What one claim of one process holds; asked when the answer to the claim itself was lost.
-select $columns from message where owner = :owner and owner_tick = :tick and state = 'ACK' order by seq;
+select $columns from message 
+where inbox = :inbox and state = 'ACK' and deliver_after is null and owner = :owner and owner_tick = :tick;
 
 -- name: owners_with_claims
 -- Everybody who holds a claim.
-select distinct owner from message where state = 'ACK';
+select distinct message.owner from inbox cross join message
+where message.inbox = inbox.name and message.state = 'ACK' and message.deliver_after is null;
 
 -- name: claims_of_owner
 -- What a dead process held, with what its inboxes say about that.
 select message.seq, message.id, message.inbox, message.reply_to, message.attempts - message.give_backs,
-       coalesce(inbox.on_owner_death, 'again'), coalesce(inbox.max_attempts, 1)
-from message left join inbox on inbox.name = message.inbox
-where message.owner = :owner and message.state = 'ACK'
-order by message.seq limit :limit;
+       inbox.on_owner_death, inbox.max_attempts
+from inbox cross join message
+where message.inbox = inbox.name and message.state = 'ACK' and message.deliver_after is null and message.owner = :owner
+limit :limit;
 
 -- name: expire_messages
 -- Messages that nobody took in time are dead.
@@ -39,11 +47,18 @@ where state = 'NEW' and seq in (
     order by expires_at limit :limit)
 returning id, inbox, reply_to;
 
--- name: delete_finished
--- Delete messages of one state that ended before a given time.
-delete from message where seq in (
-    select seq from message where state = :state and state in ('OK', 'ERR', 'DEAD') and updated_at < :older_than
-    order by updated_at limit :limit);
+-- name: next_span
+-- The end of the next stretch of messages, and when the last of them was sent.
+select max(seq), max(created_at)
+from (select seq, created_at from message where seq > :after order by seq limit :limit) as span;
+
+-- name: delete_in_span
+-- Delete, within one stretch, what ended before the time that is set for its state.
+delete from message
+where seq > :after and seq <= :upto
+  and ((state = 'OK' and updated_at < :ok_before) or (state = 'ERR' and updated_at < :err_before)
+       or (state = 'DEAD' and updated_at < :dead_before))
+returning state;
 
 -- name: kill_message
 -- Take a message out of the way, by a person or by its sender.
@@ -72,7 +87,8 @@ returning inbox;
 
 -- name: take_message
 -- Claim one message by its id, whoever has it: for a person's answer and for the reader of an answer.
-update message set state = 'ACK', owner = :owner, owner_tick = 0, attempts = attempts + 1, updated_at = :now
+update message set state = 'ACK', owner = :owner, owner_tick = 0, attempts = attempts + 1, deliver_after = null,
+                   updated_at = :now
 where id = :id and state in ('NEW', 'ACK')
 returning id;
 
@@ -117,6 +133,11 @@ update message set state = 'OK', reason = null, updated_at = :now
 where state = 'ACK' and owner = :owner and owner_tick = :tick and seq in ($listed_seqs)
 returning seq;
 
+-- name: finish_claim
+-- One claim of one process is done.
+update message set state = 'OK', reason = null, updated_at = :now
+where state = 'ACK' and owner = :owner and owner_tick = :tick and seq = :seq;
+
 -- name: fail_claims
 -- Claims of one process have failed; by one tick of it, or all.
 update message set state = 'ERR', reason = :reason, updated_at = :now
@@ -151,12 +172,13 @@ where state = :state and owner = :owner and owner_tick = :tick and seq in ($list
 -- What waits in an inbox or is being worked on, without touching it.
 select $columns from message where seq in (
     select seq from (select seq from message where inbox = :inbox and state = 'NEW' and deliver_after is null
-                     order by seq + 0 limit :limit) as ready
+                     order by $in_turn limit :limit) as ready
     union all
     select seq from (select seq from message where inbox = :inbox and state = 'NEW' and deliver_after is not null
                      order by deliver_after limit :limit) as due
     union all
-    select seq from (select seq from message where inbox = :inbox and state = 'ACK' order by seq limit :limit) as claimed)
+    select seq from (select seq from message where inbox = :inbox and state = 'ACK' and deliver_after is null
+                     order by $in_turn limit :limit) as claimed)
 order by seq limit :limit;
 
 -- name: list_messages

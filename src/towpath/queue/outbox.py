@@ -11,7 +11,7 @@ from towpath import crash
 from towpath.clock import MICROS
 from towpath.crash import CrashPoint
 from towpath.db import Transaction
-from towpath.errors import AnswerTimeout, DatabaseUnavailable, IllegalMove, RequestDied
+from towpath.errors import AnswerTimeout, DatabaseUnavailable, RequestDied
 from towpath.events import Event, EventKind
 from towpath.queue.handling import current_message_id
 from towpath.queue.message import Answer, Draft
@@ -56,10 +56,10 @@ class Outbox:
 
         With `tx` it is sent when, and only when, the caller's transaction commits.
         """
-        self._make_reply_inbox(tx)
         draft = self._draft(
             inbox, function, payload, headers, delay_s, ttl_s, message_id, related_id, self._reply_to, tx
         )
+        self._make_reply_inbox(tx)
         return self._write(draft, tx)
 
     def notice(
@@ -83,14 +83,15 @@ class Outbox:
         self, inbox: str, function: str, payloads: Iterable[Any], *, tx: Transaction | None = None
     ) -> list[str]:
         """Send many requests at once and return their ids. Without `tx` they go in several commits, in order."""
+        drafts = self._drafts(inbox, function, payloads, self._reply_to, tx)
         self._make_reply_inbox(tx)
-        return self._write_many(inbox, function, payloads, self._reply_to, tx)
+        return self._write_many(inbox, drafts, tx)
 
     def notice_many(
         self, inbox: str, function: str, payloads: Iterable[Any], *, tx: Transaction | None = None
     ) -> list[str]:
         """Send many notices at once and return their ids. Without `tx` they go in several commits, in order."""
-        return self._write_many(inbox, function, payloads, None, tx)
+        return self._write_many(inbox, self._drafts(inbox, function, payloads, None, tx), tx)
 
     def request(
         self, inbox: str, function: str, payload: Any = None, *, timeout_s: float | None = None, **options: Any
@@ -120,14 +121,15 @@ class Outbox:
     def poll(self, message_id: str) -> Answer | None:
         """The answer to a request if it is there. Raises `RequestDied` when none will come."""
         parts = self._parts
-        with parts.database.read() as tx:
+        with parts.database.glance() as tx:
             outcome = parts.messages.outcome(tx, check_id(message_id))
         if outcome.state not in TERMINAL:
             return None
         if outcome.state is MessageState.DEAD:
             raise RequestDied(message_id, f"request {message_id} is DEAD: {outcome.reason}")
         if outcome.answer_id is not None and outcome.answer_state is MessageState.NEW:
-            self._take_answer(outcome.answer_id)
+            with parts.database.single() as tx:
+                parts.messages.take_answer(tx, outcome.answer_id, f"outbox:{self.name}")
         payload = None if outcome.answer_json is None else json.loads(outcome.answer_json)
         return Answer(outcome.state, payload, message_id)
 
@@ -199,16 +201,12 @@ class Outbox:
         parts.database.bells.ring((draft.inbox,))
         return draft.id
 
-    def _write_many(
-        self, inbox: str, function: str, payloads: Iterable[Any], reply_to: str | None, tx: Transaction | None
-    ) -> list[str]:
+    def _write_many(self, inbox: str, drafts: list[Draft], tx: Transaction | None) -> list[str]:
         parts = self._parts
-        drafts = self._drafts(inbox, function, payloads, reply_to, tx)
         if tx is not None:
-            whole = list(drafts)
-            parts.messages.insert_many(tx, whole)
+            parts.messages.insert_many(tx, drafts)
             parts.ring_after(tx, inbox)
-            return [draft.id for draft in whole]
+            return [draft.id for draft in drafts]
         ids: list[str] = []
         for portion in _portions(drafts):
             with parts.database.transaction() as own:
@@ -221,29 +219,23 @@ class Outbox:
 
     def _drafts(
         self, inbox: str, function: str, payloads: Iterable[Any], reply_to: str | None, tx: Transaction | None
-    ) -> Iterator[Draft]:
+    ) -> list[Draft]:
+        """All drafts, checked before the first is written: a refusal means that nothing was."""
         parts = self._parts
         parts.inboxes.check_known(check_name(inbox, "inbox"), tx)
         check_name(function, "function")
         limit = parts.settings.max_payload_bytes
         audit_id = current_message_id()
-        for payload in payloads:
-            yield Draft(new_id(), inbox, function, to_json(payload, limit), reply_to=reply_to, audit_id=audit_id)
+        return [
+            Draft(new_id(), inbox, function, to_json(payload, limit), reply_to=reply_to, audit_id=audit_id)
+            for payload in payloads
+        ]
 
     def _poll_patiently(self, message_id: str) -> Answer | None:
         try:
             return self.poll(message_id)
         except DatabaseUnavailable:
             return None  # the request is on its way all the same; whoever waits has said for how long
-
-    def _take_answer(self, answer_id: str) -> None:
-        parts = self._parts
-        try:
-            with parts.database.transaction() as tx:
-                parts.messages.take(tx, answer_id, f"outbox:{self.name}")
-                parts.messages.move(tx, answer_id, Move.FINISH, "read")
-        except IllegalMove:
-            pass  # another thread that waits for the same request was faster; both may have it
 
     def _make_reply_inbox(self, tx: Transaction | None) -> None:
         if self._has_reply_inbox:
@@ -257,7 +249,7 @@ class Outbox:
         self._has_reply_inbox = True
 
 
-def _portions(drafts: Iterator[Draft]) -> Iterator[list[Draft]]:
+def _portions(drafts: list[Draft]) -> Iterator[list[Draft]]:
     """The drafts in portions that one short transaction can hold."""
     portion: list[Draft] = []
     size = 0

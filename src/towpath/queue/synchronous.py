@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from towpath.errors import IllegalMove
 from towpath.events import Event, EventKind
 from towpath.queue.handling import Handling
 from towpath.queue.inbox import Inbox
+from towpath.queue.message import Message
 from towpath.queue.parts import Parts
 from towpath.queue.replies import answer_with_failure
 from towpath.queue.state import Move
@@ -21,10 +23,11 @@ class SynchronousInbox(Worker):
     def __init__(self, parts: Parts, inbox: Inbox) -> None:
         super().__init__(parts, inbox)
         self._work: Handling | None = None
+        self._next: list[Message] = []
         self._work_lock = threading.Lock()
 
     def run_once(self) -> Result:
-        messages = self.claim(1)
+        messages, self._next = self._next or self.claim(1), []
         if not messages:
             return Result(0, self.idle_rest_s())
         if self.is_stopping:
@@ -38,6 +41,19 @@ class SynchronousInbox(Worker):
             with self._work_lock:
                 self._work = None
         return Result(1, 0)
+
+    def finish(self, message: Message, payload: Any) -> None:
+        """Finish, and claim the next message in the same transaction: half the commits."""
+        if self.is_stopping:
+            super().finish(message, payload)
+        else:
+            self.clear_bell()
+            self._next = self.inbox.exchange(message, payload)
+
+    def on_stop(self) -> None:
+        if self._next:
+            self.give_back(self._next)
+            self._next = []
 
     def abort(self, why: str) -> bool:
         """End the message that is being handled as ERR, now. False when nothing is being handled.

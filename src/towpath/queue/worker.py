@@ -79,10 +79,14 @@ class Worker(Service):
             self._bell.ring()
 
     def claim(self, limit: int) -> list[Message]:
-        """Claim for this round. The bell is cleared first: what is sent from here on rings it again."""
+        """Claim for this round."""
+        self.clear_bell()
+        return self.inbox.claim(limit)
+
+    def clear_bell(self) -> None:
+        """To be done before each claim: what is sent from here on rings it again."""
         if self._bell is not None:
             self._bell.clear()
-        return self.inbox.claim(limit)
 
     def idle_rest_s(self) -> float:
         """How long to rest when nothing waits: until the next delayed message, but not longer than a slow poll."""
@@ -145,7 +149,11 @@ class Worker(Service):
             case GiveBack():
                 self.inbox.release(message, outcome.after_s)
             case _:
-                self.inbox.finish(message, outcome)
+                self.finish(message, outcome)
+
+    def finish(self, message: Message, payload: Any) -> None:
+        """The handler is done with the message."""
+        self.inbox.finish(message, payload)
 
     def give_back(self, messages: list[Message]) -> None:
         """Put back what was claimed and will not be handled: this process is stopping."""

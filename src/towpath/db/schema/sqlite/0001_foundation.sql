@@ -42,14 +42,17 @@ create table message (
     created_at    integer not null,
     updated_at    integer not null,
     constraint new_has_no_owner check (state <> 'NEW' or (owner is null and owner_tick is null)),
-    constraint ack_has_an_owner check (state <> 'ACK' or (owner is not null and owner_tick is not null))
+    constraint ack_has_an_owner check (state <> 'ACK' or (owner is not null and owner_tick is not null)),
+    constraint ack_is_not_delayed check (state <> 'ACK' or deliver_after is null)
 ) strict;
+-- Few indexes, since each costs a page for every message. Waiting and claimed messages share one: in it the claimed
+-- ones of an inbox end where the waiting ones begin, so that a claim moves its entry within one page.
 create unique index message_by_id on message (id);
-create index message_ready on message (inbox, seq) where state = 'NEW' and deliver_after is null;
+create index message_live on message (inbox, state, seq)
+    where deliver_after is null and (state = 'NEW' or state = 'ACK');
 create index message_due on message (inbox, deliver_after) where state = 'NEW' and deliver_after is not null;
-create index message_claimed on message (owner, owner_tick) where state = 'ACK';
 create index message_expiring on message (expires_at) where state = 'NEW' and expires_at is not null;
-create index message_finished on message (state, updated_at) where state in ('OK', 'ERR', 'DEAD');
+create index message_troubled on message (state, seq) where state = 'ERR' or state = 'DEAD';
 create index message_by_related on message (related_id) where related_id is not null;
 create index message_by_audit on message (audit_id) where audit_id is not null;
 

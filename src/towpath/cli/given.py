@@ -1,0 +1,60 @@
+"""What the global options said, and the runtime that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from towpath.runtime import Runtime
+    from towpath.settings import Settings
+
+
+@dataclass
+class Given:
+    """The global options of one command."""
+
+    config: Path | None = None
+    database: str | None = None
+    debug: bool = False
+
+    def flags(self) -> dict[str, Any]:
+        """The settings that were given on the command line."""
+        return {} if self.database is None else {"database": {"url": self.database}}
+
+    def settings(self) -> Settings:
+        from towpath import settings
+
+        return settings.load(self.flags(), self.config)
+
+
+@contextmanager
+def open_runtime(ctx: typer.Context) -> Iterator[Runtime]:
+    """Towpath as this command's options and settings say. A look at a database never makes one."""
+    from towpath import logs
+    from towpath.errors import DatabaseUnavailable
+    from towpath.runtime import Runtime
+
+    settings = ctx.ensure_object(Given).settings()
+    logs.configure(settings.log)
+    file = sqlite_file(settings)
+    if file is not None and file.parent.is_dir() and not file.exists():
+        raise DatabaseUnavailable(
+            f"{settings.database.url}: there is no database yet; a program that connects makes it, or type: "
+            "towpath schema upgrade"
+        )
+    with Runtime(settings) as runtime:
+        yield runtime
+
+
+def sqlite_file(settings: Settings) -> Path | None:
+    """The database's file; none when it is on a server."""
+    from towpath.db.open import SQLITE_PREFIX
+
+    url = settings.database.url
+    return Path(url.removeprefix(SQLITE_PREFIX)).expanduser() if url.startswith(SQLITE_PREFIX) else None

@@ -1,0 +1,192 @@
+"""How a message looks: as a row, as a line, whole with its tree, and as JSON."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.text import Text
+from rich.tree import Tree
+
+from towpath.cli.event import print_events
+from towpath.cli.output import (
+    Column,
+    Exact,
+    age,
+    console,
+    plain,
+    print_fields,
+    print_table,
+    read_exactly,
+    short_time,
+    styled,
+    time_and_age,
+    to_json,
+)
+from towpath.clock import to_datetime
+from towpath.db.event_log import StoredEvent
+from towpath.queue import Answer, Message
+
+_COLUMNS = (
+    Column("id", whole=True),
+    Column("state", whole=True),
+    Column("inbox"),
+    Column("function"),
+    Column("age", right=True, whole=True),
+    Column("sent (UTC)", whole=True, from_width=100),
+    Column("tries", right=True, whole=True, from_width=110),
+    Column("owner", from_width=120),
+    Column("reason", from_width=140),
+)
+
+
+def as_item(message: Message) -> dict[str, Any]:
+    """A message for programs, with payload and headers exactly as they are stored."""
+    return {
+        **as_relative(message),
+        "reply_to": message.reply_to,
+        "payload": Exact(message.payload_json),
+        "headers": Exact(message.headers_json),
+        "owner": message.owner,
+        "owner_tick": message.owner_tick,
+        "attempts": message.attempts,
+        "give_backs": message.give_backs,
+        "deliver_after": message.deliver_after,
+        "ttl_s": message.ttl_s,
+        "expires_at": _at(message.expires_us),
+        "reason": message.reason,
+        "updated_at": message.updated_at,
+    }
+
+
+def as_relative(message: Message) -> dict[str, Any]:
+    """What places a message among others, without what it says."""
+    return {
+        "seq": message.seq,
+        "id": message.id,
+        "related_id": message.related_id,
+        "audit_id": message.audit_id,
+        "inbox": message.inbox,
+        "function": message.function,
+        "state": message.state,
+        "created_at": message.created_at,
+    }
+
+
+def print_messages(messages: Sequence[Message], now: datetime, cursor: int | None) -> None:
+    rows = [
+        [
+            m.id,
+            m.state,
+            m.inbox,
+            m.function,
+            age(m.created_at, now),
+            short_time(m.created_at, now),
+            m.attempts,
+            m.owner,
+            m.reason,
+        ]
+        for m in messages
+    ]
+    print_table(_COLUMNS, rows)
+    if cursor is not None:
+        console().print(f"older ones: the same command with --before {cursor}", style="dim")
+
+
+def print_line(message: Message) -> None:
+    """One line for a log that grows."""
+    head = f"{message.created_at:%H:%M:%S}  {message.id}  "
+    what = f"  {plain(message.inbox)}  {plain(message.function)}  {plain(message.payload_json)}"
+    line = Text.assemble((head, "dim"), styled(message.state), what)
+    console().print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def print_message(message: Message, tree: Sequence[Message], events: Sequence[StoredEvent], now: datetime) -> None:
+    print_fields(
+        [
+            ("id", message.id),
+            ("state", message.state),
+            ("reason", message.reason),
+            ("inbox", message.inbox),
+            ("function", message.function),
+            ("owner", message.owner),
+            ("tries", _tries(message)),
+            ("answers to", message.reply_to),
+            ("sent", time_and_age(message.created_at, now)),
+            ("changed", time_and_age(message.updated_at, now)),
+            ("not before", time_and_age(message.deliver_after, now)),
+            ("expires", time_and_age(_at(message.expires_us), now)),
+        ]
+    )
+    _print_part("payload", _pretty(message.payload_json))
+    if message.headers_json != "{}":
+        _print_part("headers", _pretty(message.headers_json))
+    if len(tree) > 1:
+        _print_part("related messages")
+        for root in _trees(tree, message.id, now):
+            console().print(root)
+    if events:
+        _print_part("events")
+        print_events(events, now, without_subject=True)
+
+
+def _print_part(title: str, text: str = "") -> None:
+    out = console()
+    out.print(f"\n{title}", style="bold")
+    if text:
+        out.print(Text(text), soft_wrap=True)
+
+
+def _pretty(json_text: str) -> str:
+    lines = to_json(read_exactly(json_text), indent="  ").split("\n")
+    return "\n".join(map(plain, lines))
+
+
+def _tries(message: Message) -> str:
+    given_back = f", {message.give_backs} of them given back" if message.give_backs else ""
+    return f"{message.attempts}{given_back}"
+
+
+def _at(micros: int | None) -> datetime | None:
+    return None if micros is None else to_datetime(micros)
+
+
+def _trees(messages: Sequence[Message], marked: str, now: datetime) -> list[Tree]:
+    """A message stands under the one that it answers or else under the one being handled when it was sent."""
+    ids = {message.id for message in messages}
+    below: dict[str | None, list[Message]] = defaultdict(list)
+    for message in messages:
+        below[next((i for i in (message.related_id, message.audit_id) if i in ids), None)].append(message)
+
+    def grow(message: Message, tree: Tree) -> None:
+        for child in below.pop(message.id, ()):
+            grow(child, tree.add(_label(child, marked, now)))
+
+    roots = []
+    while below:
+        # Those without anybody above them; then, should messages name each other in a circle, any.
+        for message in below.pop(None, None) or below.pop(next(iter(below))):
+            root = Tree(_label(message, marked, now), guide_style="dim")
+            grow(message, root)
+            roots.append(root)
+    return roots
+
+
+def _label(message: Message, marked: str, now: datetime) -> Text:
+    label = Text.assemble(
+        (message.id, "bold" if message.id == marked else "dim"),
+        " ",
+        styled(message.state),
+        f" {plain(message.function)} → {plain(message.inbox)}",
+        (f" {age(message.created_at, now)}", "dim"),
+        (" ◄" if message.id == marked else "", "bold"),
+    )
+    label.no_wrap, label.overflow = True, "ellipsis"
+    return label
+
+
+def print_answer(message_id: str, answer: Answer) -> None:
+    console().print(Text.assemble("sent ", (message_id, "dim"), ", answer: ", styled(answer.state)), soft_wrap=True)
+    console().print(Text(to_json(answer.payload, indent="  ")), soft_wrap=True)

@@ -1,0 +1,187 @@
+"""What commands show: tables for people, JSON for programs.
+
+A table is cut to the width of a terminal, and never when it goes into a pipe or a file. JSON holds payloads as they
+are stored, so that no number changes on the way.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+WITHOUT_LIMIT = 100_000
+NARROWEST = 4
+GAP = "  "
+
+STYLES = {
+    "NEW": "yellow",
+    "ACK": "cyan",
+    "OK": "green",
+    "ERR": "bold red",
+    "DEAD": "red",
+    "alive": "green",
+    "dead": "red",
+    "stopped": "dim",
+    "applied": "green",
+    "pending": "yellow",
+    "ok": "green",
+    "warning": "yellow",
+    "missing": "bold red",
+}
+
+# Whatever could move the cursor or change colours when a terminal shows it.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def plain(text: str) -> str:
+    """The text on one line, with control characters spelled out."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+# JSON
+
+
+class Exact(str):
+    """JSON text that goes into a document as it is."""
+
+    __slots__ = ()
+
+
+def read_exactly(text: str) -> Any:
+    """A JSON text as values, with its numbers as they are written."""
+    return json.loads(text, parse_int=Exact, parse_float=Exact)
+
+
+def to_json(value: Any, indent: str = "", above: str = "\n") -> str:
+    """Values and exact texts as one JSON document; with `indent` over several lines."""
+    if isinstance(value, Exact):
+        return str(value)
+    inner = above + indent
+    lead, end, comma = (inner, above, f",{inner}") if indent else ("", "", ", ")
+    if isinstance(value, dict) and value:
+        pairs = (f"{json.dumps(k, ensure_ascii=False)}: {to_json(v, indent, inner)}" for k, v in value.items())
+        return f"{{{lead}{comma.join(pairs)}{end}}}"
+    if isinstance(value, list | tuple) and value:
+        return f"[{lead}{comma.join(to_json(v, indent, inner) for v in value)}{end}]"
+    return json.dumps(value, ensure_ascii=False, default=_spell)
+
+
+def _spell(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(to_json(value))
+
+
+# Tables
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table. It is cut when there is too little room."""
+
+    title: str
+    whole: bool = False  # never cut
+    right: bool = False  # aligned to the right
+    from_width: int = 0  # left out on narrower terminals
+
+
+def console() -> Console:
+    from rich.console import Console
+
+    cut = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return Console(width=None if cut else WITHOUT_LIMIT, highlight=False, markup=False, emoji=False)
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
+    """A head and a line for each row; without frames, so that it can be copied and cut up by other programs."""
+    from rich.cells import cell_len
+
+    out = console()
+    shown = [i for i, column in enumerate(columns) if column.from_width <= out.width]
+    columns = [columns[i] for i in shown]
+    head = [column.title for column in columns]
+    cells = [[plain("" if row[i] is None else str(row[i])) for i in shown] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(head, *cells, strict=True)]
+    _narrow(widths, columns, out.width - len(GAP) * (len(columns) - 1))
+    out.print(_line(head, columns, widths), style="bold")
+    for row in cells:
+        out.print(_line(row, columns, widths))
+
+
+def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Text:
+    from rich.text import Text
+
+    parts = []
+    for text, column, width in zip(cells, columns, widths, strict=True):
+        cell = styled(text)
+        cell.truncate(width, overflow="ellipsis")
+        cell.align("right" if column.right else "left", width)
+        parts.append(cell)
+    line = Text(GAP, no_wrap=True, overflow="ellipsis").join(parts)
+    line.rstrip()
+    return line
+
+
+def _narrow(widths: list[int], columns: Sequence[Column], room: int) -> None:
+    """Take from the widest column that may be cut, until all fit."""
+    while sum(widths) > room:
+        cuttable = [i for i, c in enumerate(columns) if not c.whole and widths[i] > max(NARROWEST, len(c.title))]
+        if not cuttable:
+            return
+        widths[max(cuttable, key=lambda i: widths[i])] -= 1
+
+
+def styled(text: str) -> Text:
+    """A cell, coloured when it is a state."""
+    from rich.text import Text
+
+    return Text(text, style=STYLES.get(text, ""))
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """Names and values, one pair a line; pairs without a value are left out."""
+    from rich.text import Text
+
+    kept = [(name, plain(str(value))) for name, value in fields if value is not None]
+    width = max(len(name) for name, _ in kept)
+    for name, value in kept:
+        console().print(Text.assemble((f"{name:<{width}}  ", "bold"), styled(value)), soft_wrap=True)
+
+
+# Times
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def age(at: datetime, now: datetime) -> str:
+    """How long ago, in its largest unit; what is still to come has a plus sign."""
+    passed = (now - at) / timedelta(seconds=1)
+    size, unit = next((pair for pair in _UNITS if abs(passed) >= pair[0]), (1, "s"))
+    return f"{'+' if passed <= -1 else ''}{int(abs(passed) // size)}{unit}"
+
+
+def short_time(at: datetime, now: datetime) -> str:
+    """The time of today, or the date and time of another day; UTC."""
+    if at.date() == now.date():
+        return f"{at:%H:%M:%S}"
+    return f"{at:%m-%d %H:%M}" if at.year == now.year else f"{at:%Y-%m-%d}"
+
+
+def time_and_age(at: datetime | None, now: datetime) -> str | None:
+    if at is None:
+        return None
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({age(at, now)}{' ago' if at <= now else ''})"

@@ -1,0 +1,96 @@
+"""The books of a queue: does every message have its one end, and is everything that was done twice explained?
+
+Pure: tables and records in, sentences about what is wrong out. Made for queues in which all is at rest and nothing was moved
+by hand, deleted, or stolen from a dead owner by a single-shot inbox.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from towpath.events import EventKind
+from towpath.queue.message import Message
+from towpath.queue.state import TERMINAL, MessageState
+from towpath.testing.ledger import Ledger
+
+
+def problems(ledger: Ledger, sent: Iterable[str], handled: Mapping[str, int], killed: Iterable[int]) -> list[str]:
+    """All that does not add up. None is what a test wants.
+
+    `sent` are the ids that senders know to be written, `handled` how often each id was handled by the handlers' own record, and
+    `killed` the numbers of the processes that were ended by SIGKILL or SIGSTOP.
+    """
+    return [
+        *_lost_or_invented(ledger, sent, handled),
+        *_not_ended(ledger),
+        *_claims(ledger, handled),
+        *_answers(ledger),
+        *_deaths(ledger, set(killed)),
+    ]
+
+
+def handled_again(handled: Mapping[str, int]) -> dict[str, int]:
+    """What was handled more than once, and how often."""
+    return {message_id: times for message_id, times in handled.items() if times > 1}
+
+
+def _lost_or_invented(ledger: Ledger, sent: Iterable[str], handled: Mapping[str, int]) -> Iterator[str]:
+    rows = Counter(message.id for message in ledger.messages)
+    yield from (f"message {id_} has {times} rows" for id_, times in rows.items() if times > 1)
+    yield from (f"message {id_} was sent and is lost" for id_ in sent if id_ not in rows)
+    yield from (f"message {id_} was handled and is in no table" for id_ in handled if id_ not in rows)
+
+
+def _not_ended(ledger: Ledger) -> Iterator[str]:
+    for message in ledger.messages:
+        if message.state not in TERMINAL:
+            yield f"message {message.id} ({message.function}) is still {message.state}, owner {message.owner}"
+
+
+def _claims(ledger: Ledger, handled: Mapping[str, int]) -> Iterator[str]:
+    """Each claim ended in one way: a handler's end, a give-back, or the death of its owner with an event."""
+    freed, given_up = ledger.count(EventKind.CLAIM_FREED), ledger.count(EventKind.MESSAGE_GIVEN_UP)
+    for message in ledger.asked:
+        times, freed_times = handled.get(message.id, 0), freed[message.id]
+        ended_by_handler = message.state in (MessageState.OK, MessageState.ERR) and not given_up[message.id]
+        ends = freed_times + given_up[message.id] + ended_by_handler
+        if message.failures != ends:
+            yield f"message {message.id} was claimed {message.failures} times, and {ends} ends of claims are recorded"
+        if ended_by_handler and times == 0:
+            yield f"message {message.id} is {message.state} and nobody handled it"
+        if times > ends:
+            yield f"message {message.id} was handled {times} times, but only {ends} claims account for that"
+
+
+def _answers(ledger: Ledger) -> Iterator[str]:
+    answers = Counter(message.related_id for message in ledger.answers)
+    for message in ledger.asked:
+        expected = _answers_due(message)
+        if answers[message.id] != expected:
+            yield f"message {message.id} ({message.state}) has {answers[message.id]} answers, not {expected}"
+    known = {message.id for message in ledger.asked}
+    yield from (f"an answer to {id_}, which is in no table" for id_ in answers if id_ not in known)
+
+
+def _answers_due(message: Message) -> int:
+    return int(message.expects_answer and message.state in (MessageState.OK, MessageState.ERR))
+
+
+def _deaths(ledger: Ledger, killed: set[int]) -> Iterator[str]:
+    """Who died is in the table once and in the log once, was really killed, and nobody else lost a claim."""
+    recorded = ledger.count(EventKind.PROCESS_DIED)
+    dead = {process.id: process for process in ledger.dead}
+    for process in dead.values():
+        if recorded[process.id] != 1:
+            yield f"the death of {process.id} is recorded {recorded[process.id]} times"
+        if not process.is_settled:
+            yield f"the death of {process.id} is not settled"
+        if process.pid not in killed:
+            yield f"process {process.id} (pid {process.pid}) was declared dead, but nobody killed it"
+    yield from (f"{id_} has a death on record, but is not dead" for id_ in recorded if id_ not in dead)
+    yield from (f"process {p.id} (pid {p.pid}) is still {p.state}" for p in ledger.processes if p.state == "alive")
+    for kind in (EventKind.CLAIM_FREED, EventKind.MESSAGE_GIVEN_UP):
+        for event in ledger.of_kind(kind):
+            if event.data["owner"] not in dead:
+                yield f"a claim of {event.data['owner']} on {event.subject} was freed, but its owner did not die"

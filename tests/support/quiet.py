@@ -1,0 +1,84 @@
+"""Runtimes whose background services stand still, so that a test makes every round itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from towpath.db import Database
+from towpath.db.processes import Process
+from towpath.queue import Queue
+from towpath.queue.caretaker import Caretaker
+from towpath.runtime import Runtime
+from towpath.settings import Settings
+from towpath.testing.clock import SettableClock
+from towpath.testing.waiting import wait_until
+
+LEASE_S = 10.0
+
+
+class _WithoutServices(Runtime):
+    """Registers its process as every runtime does, and starts nothing."""
+
+    def process(self) -> Process:
+        with self._lock:
+            if self._process is None:
+                self._process = Process(self.database, self.settings.process, self._clock)
+                self._process.register()
+            return self._process
+
+
+@dataclass
+class Quiet:
+    """One process's Towpath without heartbeat, caretaker and janitor. Its local clock moves only by hand."""
+
+    runtime: Runtime
+    clock: SettableClock
+    readings_of_dead: list[str] = field(default_factory=list)
+
+    @classmethod
+    def open(cls, settings: Settings) -> Quiet:
+        clock = SettableClock()
+        readings: list[str] = []
+        runtime = _WithoutServices(settings, clock, on_dead=lambda: readings.append("dead"))
+        runtime.process()
+        return cls(runtime, clock, readings)
+
+    @property
+    def queue(self) -> Queue:
+        return self.runtime.queue
+
+    @property
+    def database(self) -> Database:
+        return self.runtime.database
+
+    @property
+    def process(self) -> Process:
+        return self.runtime.process()
+
+    @property
+    def caretaker(self) -> Caretaker:
+        return self.queue.caretaker()
+
+    def hold_lease(self) -> None:
+        """Beat for longer than one lease without a break, so that it may declare others dead."""
+        for _ in range(4):
+            self.clock.advance(self.process.settings.lease_s / 3)
+            self.process.renew()
+
+
+def shift(seconds: float, *everybody: Quiet) -> None:
+    """Move the database's time, and come back when everybody sees it."""
+    before = [quiet.database.now() for quiet in everybody]
+    everybody[0].database.shift_clock(seconds)
+    for quiet, then in zip(everybody, before, strict=True):
+        for database in (quiet.database, quiet.database.beats):
+            wait_until(lambda d=database, t=then: d.now() >= t + seconds * 1e6, what="the shifted time")  # type: ignore[misc]
+
+
+def let_die(dead: Quiet, *survivors: Quiet) -> None:
+    """The lease of one runs out while the others go on beating; the first survivor may then free its claims."""
+    for survivor in survivors:
+        survivor.hold_lease()
+    shift(LEASE_S + 1, *survivors, dead)
+    for survivor in survivors:
+        survivor.process.renew()
