@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towpath.cli.failures import FAILED, say
+from towpath.cli.failures import FAILED, UsageError, say
 from towpath.cli.given import Given
 from towpath.cli.options import AsJson
 from towpath.cli.output import Column, console, print_fields, print_json, print_table
@@ -44,7 +44,7 @@ def demo(
     from towpath.demo.stage import play
 
     if ctx.ensure_object(Given).database is not None:
-        raise typer.BadParameter("the demo makes a database of its own: leave --database away")
+        raise UsageError("the demo makes a database of its own: leave --database away")
     with _directory(keep) as directory, _Show() as audience:
         ledger = play(directory, requests, audience)
     if as_json:
@@ -66,9 +66,9 @@ def _directory(keep: Path | None) -> Iterator[Path]:
             keep.mkdir(parents=True, exist_ok=True)
             is_empty = not any(keep.iterdir())
         except OSError as error:
-            raise typer.BadParameter(f"--keep {keep}: {error.strerror}") from error
+            raise UsageError(f"--keep {keep}: {error.strerror}") from error
         if not is_empty:
-            raise typer.BadParameter(f"--keep {keep}: the directory is not empty")
+            raise UsageError(f"--keep {keep}: the directory is not empty")
         directory = keep.absolute()
     try:
         yield directory

@@ -25,7 +25,7 @@ def check_words(words: Sequence[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise typer.BadParameter(f"{os.fsencode(word)!r} is not UTF-8 text") from None
+            raise UsageError(f"{os.fsencode(word)!r} is not UTF-8 text") from None
 
 
 def tell(error: Exception, debug: bool) -> int:
@@ -70,12 +70,12 @@ def _text(error: Exception) -> str:
 
 def _tell_usage(error: Exception) -> int:
     context = getattr(error, "ctx", None)
-    text = error.format_message()  # type: ignore[attr-defined]
+    text = error.format_message().replace("Value error, ", "")  # type: ignore[attr-defined]
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(text, err=True)
         return WRONG_USAGE
     if any(f"option: --{name}" in text for name in ("config", "database", "debug")):
-        text += " It is a global option: it stands before the command"
+        text = f"{text.rstrip('.')}: this global option stands before the command"
     path = context.command_path if context else "towpath"
     say(f"error: {text.rstrip('.')}. See: {path} --help")
     return WRONG_USAGE

@@ -17,13 +17,13 @@ from towpath.cli.output import (
     age,
     console,
     plain,
+    pretty,
     print_fields,
     print_table,
     read_exactly,
     short_time,
     styled,
     time_and_age,
-    to_json,
 )
 from towpath.clock import to_datetime
 from towpath.db.event_log import StoredEvent
@@ -120,9 +120,9 @@ def print_message(message: Message, tree: Sequence[Message], events: Sequence[St
             ("expires", time_and_age(_at(message.expires_us), now)),
         ]
     )
-    _print_part("payload", _pretty(message.payload_json))
+    _print_part("payload", pretty(read_exactly(message.payload_json)))
     if message.headers_json != "{}":
-        _print_part("headers", _pretty(message.headers_json))
+        _print_part("headers", pretty(read_exactly(message.headers_json)))
     if len(tree) > 1:
         _print_part("related messages")
         for root in _trees(tree, message.id, now):
@@ -137,11 +137,6 @@ def _print_part(title: str, text: str = "") -> None:
     out.print(f"\n{title}", style="bold")
     if text:
         out.print(Text(text), soft_wrap=True)
-
-
-def _pretty(json_text: str) -> str:
-    lines = to_json(read_exactly(json_text), indent="  ").split("\n")
-    return "\n".join(map(plain, lines))
 
 
 def _tries(message: Message) -> str:
@@ -189,4 +184,4 @@ def _label(message: Message, marked: str, now: datetime) -> Text:
 
 def print_answer(message_id: str, answer: Answer) -> None:
     console().print(Text.assemble("sent ", (message_id, "dim"), ", answer: ", styled(answer.state)), soft_wrap=True)
-    console().print(Text(to_json(answer.payload, indent="  ")), soft_wrap=True)
+    console().print(Text(pretty(answer.payload)), soft_wrap=True)

@@ -82,6 +82,11 @@ def _spell(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
+def pretty(value: Any) -> str:
+    """JSON over several lines, safe to show."""
+    return "\n".join(map(plain, to_json(value, indent="  ").split("\n")))
+
+
 def print_json(value: Any) -> None:
     typer.echo(to_json(value))
 
@@ -184,4 +189,5 @@ def short_time(at: datetime, now: datetime) -> str:
 def time_and_age(at: datetime | None, now: datetime) -> str | None:
     if at is None:
         return None
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({age(at, now)}{' ago' if at <= now else ''})"
+    distance = f"{age(at, now)} ago" if at <= now else f"in {age(at, now).removeprefix('+')}"
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({distance})"

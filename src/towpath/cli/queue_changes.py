@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from towpath.cli.failures import FAILED
+from towpath.cli.failures import FAILED, UsageError
 from towpath.cli.given import open_runtime
 from towpath.cli.options import AsJson, MessageId, Who, Why
 from towpath.cli.output import print_json
@@ -97,7 +97,7 @@ def edit(
     """Change the payload or headers of a message that waits. Without options it opens your editor."""
     by_editor = payload is None and header is None and drop_header is None
     if by_editor and not sys.stdin.isatty():
-        raise typer.BadParameter("say what to change: --payload, --header or --drop-header")
+        raise UsageError("say what to change: --payload, --header or --drop-header")
     value: Any = ... if payload is None else _read_payload(payload)
     changed = _read_headers(header)
     with open_runtime(ctx) as runtime:
@@ -180,7 +180,7 @@ def _read_payload(given: str) -> Any:
     except UnicodeDecodeError as error:
         raise BadPayload(f"the payload is not UTF-8 text: {error}") from error
     except OSError as error:
-        raise typer.BadParameter(f"cannot read {given[1:]}: {error.strerror}") from error
+        raise UsageError(f"cannot read {given[1:]}: {error.strerror}") from error
     return from_json(given)
 
 
@@ -189,6 +189,6 @@ def _read_headers(given: list[str] | None) -> dict[str, str]:
     for pair in given or ():
         key, sign, value = pair.partition("=")
         if not sign or not key.strip():
-            raise typer.BadParameter(f"--header {pair!r} is not KEY=VALUE")
+            raise UsageError(f"--header {pair!r} is not KEY=VALUE")
         headers[key] = value
     return headers

@@ -15,6 +15,9 @@ from typing import Literal
 
 Dialect = Literal["sqlite", "postgres"]
 
+# As a subquery it is worked out once a statement; the bare call would be once a row.
+POSTGRES_NOW = "(select towpath_now())"
+
 _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
 _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
@@ -60,5 +63,5 @@ def _split(source: str) -> dict[str, str]:
 def _compile(name: str, text: str, dialect: Dialect) -> Query:
     uses_now = any(parameter[1] == "now" for parameter in _PARAMETER.finditer(text))
     if dialect == "postgres":
-        text = _PARAMETER.sub(lambda m: "towpath_now()" if m[1] == "now" else f"%({m[1]})s", text)
+        text = _PARAMETER.sub(lambda m: POSTGRES_NOW if m[1] == "now" else f"%({m[1]})s", text)
     return Query(name, text, uses_now)

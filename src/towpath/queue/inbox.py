@@ -16,7 +16,7 @@ from towpath.db.processes import Process
 from towpath.errors import BadValue, ClaimLost, CommitUnknown
 from towpath.queue.message import Message
 from towpath.queue.parts import Parts
-from towpath.queue.payload import check_name
+from towpath.queue.payload import check_name, check_seconds
 from towpath.queue.replies import answer_all
 from towpath.queue.state import OnOwnerDeath
 
@@ -108,7 +108,8 @@ class Inbox:
     def fail(self, messages: Message | Sequence[Message], reason: str, *, tx: Transaction | None = None) -> None:
         """The messages have failed. A request gets `{"error": reason}` as its answer."""
         batch = [messages] if isinstance(messages, Message) else list(messages)
-        reason = reason.replace("\x00", "\\0")
+        # It comes from exceptions, which may hold what no database can.
+        reason = reason.replace("\x00", "\\0").encode(errors="backslashreplace").decode()
 
         def move(tx: Transaction) -> set[str]:
             lost = self._parts.messages.fail(tx, batch, reason)
@@ -123,7 +124,7 @@ class Inbox:
     ) -> None:
         """Give the messages back unworked: they wait again (after `delay_s`), and no attempt is burnt."""
         batch = [messages] if isinstance(messages, Message) else list(messages)
-        delay_us = int(delay_s * MICROS) or None
+        delay_us = int((check_seconds(delay_s, "delay_s") or 0) * MICROS) if delay_s else None
 
         def move(tx: Transaction) -> set[str]:
             lost = self._parts.messages.release(tx, batch, delay_us)
