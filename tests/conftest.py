@@ -16,6 +16,8 @@ from towpath.settings import Settings
 from towpath.stack.postgres import PostgresServer
 from towpath.testing.servers import postgres_server
 
+pytest_plugins = ["tests.support.cli"]
+
 FAST = {
     "process": {"heartbeat_s": 0.2, "lease_s": 1.0},
     "queue": {"poll_s": 0.5, "caretaker_s": 0.1},

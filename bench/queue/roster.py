@@ -24,7 +24,7 @@ def _on_sqlite(versions: dict[str, str]) -> list[Entry]:
             send_batch=1000,
             drain_batch=1000,
             counts=Counts(send=20_000, send_batches=60_000, drain_one=8_000, drain_best=50_000),
-            settings="batched send and claim of 1,000",
+            settings="batched send and claim of 1,000; each claim finishes the batch before it (exchange)",
             contract=CLAIM_THEN_FINISH,
         ),
         Entry(
@@ -76,7 +76,7 @@ def _on_postgres(versions: dict[str, str]) -> list[Entry]:
             send_batch=5000,
             drain_batch=1000,
             counts=Counts(send=1_000, send_batches=30_000, drain_one=600, drain_best=30_000),
-            settings="batched send of 5,000 by COPY; batched claim of 1,000",
+            settings="batched send of 5,000 by COPY; claims of 1,000, each finishing the batch before it (exchange)",
             contract=CLAIM_THEN_FINISH,
         ),
         Entry(

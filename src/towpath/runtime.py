@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from towpath.db.event_log import EventLog
 from towpath.db.processes import Heartbeat, Process, leave_at_once, record_start, record_stop
 from towpath.errors import DatabaseError, TowpathError
 from towpath.events import Events
+from towpath.logs import log_event
 from towpath.queue import Queue
 from towpath.service import Service
 from towpath.settings import Settings
@@ -32,9 +34,11 @@ class Runtime:
     ) -> None:
         self.settings = settings
         self.events = Events()
+        self.events.subscribe(log_event)
         self._clock = clock or SystemClock()
         self._on_dead = on_dead
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self._process: Process | None = None
         self._is_closed = False
         self._services: list[Service] = []
@@ -44,6 +48,8 @@ class Runtime:
 
     def process(self) -> Process:
         """This process as others see it, registered when first asked for, with the services that keep it alive."""
+        if self._pid != os.getpid():
+            raise TowpathError("this runtime was opened before a fork; call towpath.connect() in the child")
         with self._lock:
             if self._process is None:
                 if self._is_closed:

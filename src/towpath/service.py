@@ -19,7 +19,7 @@ from towpath.events import Event, EventKind, Events
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 15.0
+LONGEST_PAUSE_S = 5.0
 PAUSE_JITTER = 0.35
 STOP_TIMEOUT_S = 30.0
 
@@ -36,6 +36,7 @@ class Service(ABC):
     """A loop in a thread of its own: `start`, `stop`, `run_once`."""
 
     name: str = "service"
+    longest_pause_s: float = LONGEST_PAUSE_S  # between failed rounds
 
     def __init__(self, events: Events) -> None:
         self.events = events
@@ -106,7 +107,7 @@ class Service(ABC):
 
     def _failed(self, error: Exception) -> float:
         self._failures += 1
-        pause: float = min(FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 10), LONGEST_PAUSE_S)
+        pause: float = min(FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 10), self.longest_pause_s)
         pause *= random.uniform(1 - PAUSE_JITTER, 1 + PAUSE_JITTER)  # noqa: S311 - spreads retries, hides nothing
         if self._failures == 1:
             # A known error explains itself in one line; an unknown one needs its trace.

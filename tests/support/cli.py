@@ -56,19 +56,14 @@ class CommandLine:
         return ran
 
 
-def keep_logger() -> Iterator[None]:
-    """A command sets up the logger of its process; put back what was there."""
-    logger = logging.getLogger("towpath")
-    before = (logger.handlers, logger.propagate, logger.level)
-    yield
-    logger.handlers, logger.propagate = before[0], before[1]
-    logger.setLevel(before[2])
-
-
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Iterator[CommandLine]:
-    """`towpath` as a function; import this fixture where it is used."""
-    yield from ((CommandLine(capsys)) for _ in keep_logger())
+    """`towpath` as a function. A command sets up the logger of its process; what was there is put back."""
+    logger = logging.getLogger("towpath")
+    handlers, propagate, level = logger.handlers, logger.propagate, logger.level
+    yield CommandLine(capsys)
+    logger.handlers, logger.propagate = handlers, propagate
+    logger.setLevel(level)
 
 
 @pytest.fixture

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from tests.support.cli import CommandLine, command
+from tests.support.cli import CommandLine
 from towpath import cli
 
-__all__ = ["command"]
-
-SLOW_TO_LOAD = ("psycopg", "pydantic", "rich", "sqlite3", "towpath.db", "towpath.queue")
+SLOW_TO_LOAD = ("psycopg", "pydantic_settings", "rich", "sqlite3", "towpath.db", "towpath.queue")
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -51,14 +51,16 @@ class Towpath:
             self._outbox.notice_many(INBOX, FUNCTION, messages)
 
     def drain(self, batch: int, watch: Stopwatch) -> None:
-        while messages := self._inbox.claim(batch):
+        messages = self._inbox.claim(batch)
+        while messages:
             for message in messages:
                 handle(message.payload)
-            self._inbox.finish(messages)
-            watch.done(len(messages))
+            count = len(messages)
+            messages = self._inbox.exchange(messages, limit=batch)
+            watch.done(count)
 
     def serve(self) -> None:
-        worker = self._queue.asynchronous(INBOX, workers=1)
+        worker = self._queue.synchronous(INBOX)
         worker.on(FUNCTION)(lambda message: message.payload["n"])
         worker.start()
         threading.Event().wait()

@@ -42,7 +42,11 @@ class Held(Generic[C]):
 
 
 class Connections(Generic[C]):
-    """The connections of all threads of this process to one database."""
+    """The connections of all threads of this process to one database.
+
+    A forked child opens its own. The inherited ones are kept without being used: letting go of them would close them,
+    and that would end the parent's session with the server.
+    """
 
     def __init__(self, connect: Callable[[], C], is_broken: Callable[[C], bool]) -> None:
         self._connect = connect
@@ -51,6 +55,14 @@ class Connections(Generic[C]):
         self._all: weakref.WeakSet[Held[C]] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._is_closed = False
+        self._over_fork: list[Held[C]] = []
+        _everyone.add(self)
+
+    def hold_over_fork(self) -> None:
+        self._over_fork += self._all
+
+    def let_go_after_fork(self) -> None:
+        self._over_fork.clear()
 
     def mine(self) -> Held[C]:
         """The connection of this thread."""
@@ -77,3 +89,19 @@ class Connections(Generic[C]):
                         held.lock.release()
             self._all.clear()
         self._local = threading.local()
+
+
+_everyone: weakref.WeakSet[Connections[Any]] = weakref.WeakSet()
+
+
+def _before_fork() -> None:
+    for connections in list(_everyone):
+        connections.hold_over_fork()
+
+
+def _after_fork_in_parent() -> None:
+    for connections in list(_everyone):
+        connections.let_go_after_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent)

@@ -39,12 +39,12 @@ class _Statements:
 
     __slots__ = ("_after", "_connection", "_database", "_unknown_when_broken")
 
-    def __init__(self, database: PostgresDatabase, connection: Connection, *, is_single: bool) -> None:
+    def __init__(self, database: PostgresDatabase, connection: Connection, *, unknown_when_broken: bool) -> None:
         self._database = database
         self._connection = connection
         self._after: list[Callable[[], None]] = []
         # A single statement commits by itself: when the connection breaks under it, nobody knows whether it did.
-        self._unknown_when_broken = is_single
+        self._unknown_when_broken = unknown_when_broken
 
     def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
         try:
@@ -98,7 +98,7 @@ class _Write:
         except BaseException:
             held.lock.release()
             raise
-        self._statements = _Statements(self._database, held.connection, is_single=False)
+        self._statements = _Statements(self._database, held.connection, unknown_when_broken=False)
         return self._statements
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -125,16 +125,17 @@ class _Write:
 class _Single:
     """One statement that is its own transaction."""
 
-    __slots__ = ("_database", "_held", "_statements")
+    __slots__ = ("_database", "_held", "_statements", "_writes")
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresDatabase, *, writes: bool) -> None:
         self._database = database
+        self._writes = writes
 
     def __enter__(self) -> _Statements:
         held = self._held = self._database.connections.mine()
         _check_idle(held.connection)
         held.lock.acquire()
-        self._statements = _Statements(self._database, held.connection, is_single=True)
+        self._statements = _Statements(self._database, held.connection, unknown_when_broken=self._writes)
         return self._statements
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -174,10 +175,10 @@ class PostgresDatabase:
         return _Write(self)
 
     def single(self) -> AbstractContextManager[_Statements]:
-        return _Single(self)
+        return _Single(self, writes=True)
 
     def glance(self) -> AbstractContextManager[_Statements]:
-        return _Single(self)
+        return _Single(self, writes=False)
 
     @contextmanager
     def read(self) -> Iterator[_Statements]:
@@ -185,7 +186,7 @@ class PostgresDatabase:
         with held.lock:
             self.begin(held.connection, "begin isolation level repeatable read, read only")
             try:
-                yield _Statements(self, held.connection, is_single=False)
+                yield _Statements(self, held.connection, unknown_when_broken=False)
             finally:
                 _roll_back(held.connection)
 

@@ -187,6 +187,8 @@ class Heartbeat(Service):
 
     def __init__(self, process: Process, events: Events, on_dead: Callable[[], None] = leave_at_once) -> None:
         super().__init__(events)
+        # After an outage it must be back within a lease, or another process that was faster would declare it dead.
+        self.longest_pause_s = process.settings.heartbeat_s
         self._process = process
         self._on_dead = on_dead
 
