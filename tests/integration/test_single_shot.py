@@ -132,15 +132,3 @@ def test_two_thieves_get_one_each(make_quiet: Make) -> None:
         thread.join(20)
     assert sum(message is not None for message in got) == 1
 
-
-def test_a_message_behind_many_living_claims_is_found(make_quiet: Make) -> None:
-    """However many are being worked on before it, what a dead process left is taken over."""
-    owner, living, thief = make_quiet(), make_quiet(), make_quiet()
-    inbox = living.queue.inbox("work")
-    living.queue.outbox("me").notice_many("work", "DO", range(151))
-    inbox.claim(150)
-    [last] = owner.queue.inbox("work").claim()
-    owner.process.stop()
-    stolen = thief.queue.single_shot("work").receive(0.1)
-    assert stolen is not None
-    assert stolen.id == last.id

@@ -109,6 +109,22 @@ def work_in_batches(runtime: Runtime, journal: Journal, args: Args) -> None:
         inbox.finish(messages, {"done": True})
 
 
+def exchange_batches(runtime: Runtime, journal: Journal, args: Args) -> None:
+    """The same with the finish of one batch and the claim of the next in one transaction."""
+    inbox = runtime.queue.inbox(INBOX)
+    messages = inbox.claim(args["batch"])
+    while messages:
+        for message in messages:
+            journal.write(did="handled", id=message.id)
+        messages = inbox.exchange(messages, {"done": True}, args["batch"])
+
+
+def care(runtime: Runtime, journal: Journal, args: Args) -> None:
+    """Look after the dead and handle nothing."""
+    journal.write(did="caring", process=runtime.process().id)
+    signal.pause()
+
+
 def hold(runtime: Runtime, journal: Journal, args: Args) -> None:
     """Claim from each inbox, and wait for death."""
     for name, policy in args["inboxes"].items():
@@ -152,9 +168,9 @@ def operate(runtime: Runtime, journal: Journal, args: Args) -> None:
 
 
 def _worker(runtime: Runtime, journal: Journal, args: Args) -> Worker:
-    threads = args.get("threads", 1)
+    threads = args.get("threads", 0)
     queue = runtime.queue
-    worker: Worker = queue.synchronous(INBOX) if threads == 1 else queue.asynchronous(INBOX, threads)
+    worker: Worker = queue.asynchronous(INBOX, threads) if threads else queue.synchronous(INBOX)
     pause = threading.Event()  # never set: only its timeout is used
 
     def handled(message: Message) -> None:
@@ -207,6 +223,8 @@ ACTS: dict[str, Act] = {
         work,
         recover,
         work_in_batches,
+        exchange_batches,
+        care,
         hold,
         finish_late,
         reap,

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from tests.recovery.acts import ASKER, INBOX
 from tests.recovery.stage import Stage
+
 from towpath.crash import CrashPoint
 from towpath.db import Query
 from towpath.db.migration_targets import targets
@@ -95,10 +96,11 @@ class Handling(Scenario):
     is_request: bool = True
     left: tuple[int, ...] = (0,)  # how many claims the death may leave behind
     is_handled: bool = False  # whether these have been handled, and will be again
+    threads: int = 0  # 0: the synchronous inbox, which claims the next message with the finish of the last
 
     def crash(self, stage: Stage, point: CrashPoint) -> None:
         fill(stage, self.function, self.is_request, self._count)
-        stage.crash("work", self.at(point))
+        stage.crash("work", self.at(point), threads=self.threads)
         stage.look_at_what_is_left()
         assert len(stage.left) in self.left
         assert stage.left_handled == (stage.left if self.is_handled else set())
@@ -147,19 +149,25 @@ class HandlingInBatches(Scenario):
     """A batch is claimed by one statement and finished by one transaction: it is done or redone whole."""
 
     BATCH: ClassVar[int] = 3
+    act: str = "work_in_batches"
     left: int = 0
     is_handled: bool = False
+    extra: int = 1  # messages beyond the batches that are passed; the next batch, where one is claimed ahead
 
     def crash(self, stage: Stage, point: CrashPoint) -> None:
-        fill(stage, "double", True, self.passes * self.BATCH + 1)
-        stage.crash("work_in_batches", self.at(point), batch=self.BATCH)
+        fill(stage, "double", True, self._count)
+        stage.crash(self.act, self.at(point), batch=self.BATCH)
         stage.look_at_what_is_left()
         assert len(stage.left) == self.left * self.BATCH
         assert stage.left_handled == (stage.left if self.is_handled else set())
 
     def check(self, stage: Stage, point: CrashPoint) -> None:
         ledger = stage.settled_ledger()
-        assert [message.state for message in ledger.asked] == [MessageState.OK] * (self.passes * self.BATCH + 1)
+        assert [message.state for message in ledger.asked] == [MessageState.OK] * self._count
+
+    @property
+    def _count(self) -> int:
+        return self.passes * self.BATCH + self.extra
 
 
 @dataclass(frozen=True)
@@ -179,8 +187,7 @@ class Freeing(Scenario):
         stage.kill(holder)
         stage.look_at_what_is_left()
         assert {entry["id"] for entry in stage.journal("held")} == stage.left
-        # Nothing waits in `work` while this one looks after the dead, so that it holds no claim itself when it dies.
-        stage.crash("work", self.at(point), portion=self.PORTION)
+        stage.crash("care", self.at(point), portion=self.PORTION)
 
     def check(self, stage: Stage, point: CrashPoint) -> None:
         ledger = stage.settled_ledger()
@@ -327,7 +334,7 @@ def fill(stage: Stage, function: str, is_request: bool, count: int, inbox: str =
 
 
 ONE = (1,)
-# A notice is claimed, given back and finished by a single statement, which is its own commit: "before" is then after it.
+# What a single statement does (claim, give back or finish a notice) is its own commit: "before" is then after it.
 EITHER = (0, 1)
 
 _P = CrashPoint
@@ -335,10 +342,10 @@ _P = CrashPoint
 SCENARIOS: dict[CrashPoint, tuple[Scenario, ...]] = {
     _P.SEND_BEFORE_COMMIT: (Sending(1), Sending(3), SendingMany(1), SendingMany(2)),
     _P.SEND_AFTER_COMMIT: (Sending(1), Sending(3), SendingMany(2)),
-    _P.CLAIM_BEFORE_COMMIT: (Handling(1, left=EITHER), Handling(3, is_request=False, left=EITHER)),
+    _P.CLAIM_BEFORE_COMMIT: (Handling(1, left=EITHER), Handling(3, is_request=False, left=EITHER, threads=1)),
     _P.CLAIM_AFTER_COMMIT: (
         Handling(1, left=ONE),
-        Handling(3, is_request=False, left=ONE),
+        Handling(3, is_request=False, left=ONE, threads=1),
         HandlingInBatches(2, left=1),
     ),
     _P.HANDLER_DONE: (
@@ -348,13 +355,28 @@ SCENARIOS: dict[CrashPoint, tuple[Scenario, ...]] = {
         HandlingSeveral(5),
     ),
     _P.FINISH_BEFORE_COMMIT: (
-        Handling(1, left=ONE, is_handled=True),
-        Handling(2, is_request=False, left=EITHER, is_handled=True),
+        Handling(1, left=ONE, is_handled=True, threads=1),
+        Handling(2, is_request=False, left=EITHER, is_handled=True, threads=1),
         Handling(2, function="fail", left=ONE, is_handled=True),
         HandlingInBatches(2, left=1, is_handled=True),
         HandlingSeveral(5),
     ),
-    _P.FINISH_AFTER_COMMIT: (Handling(1), Handling(2, function="fail"), HandlingInBatches(2), HandlingSeveral(5)),
+    _P.FINISH_AFTER_COMMIT: (
+        Handling(1, threads=1),
+        Handling(2, function="fail"),
+        HandlingInBatches(2),
+        HandlingSeveral(5),
+    ),
+    _P.EXCHANGE_BEFORE_COMMIT: (
+        Handling(1, left=ONE, is_handled=True),
+        Handling(3, is_request=False, left=ONE, is_handled=True),
+        HandlingInBatches(2, act="exchange_batches", left=1, is_handled=True),
+    ),
+    _P.EXCHANGE_AFTER_COMMIT: (
+        Handling(1, left=ONE),
+        Handling(3, is_request=False, left=ONE),
+        HandlingInBatches(1, act="exchange_batches", left=1, extra=3),
+    ),
     _P.RELEASE_BEFORE_COMMIT: (
         Handling(1, function="later", left=ONE),
         Handling(2, function="later", is_request=False, left=EITHER),

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import towpath
 from towpath import Runtime, Settings, settings
 from towpath.events import EventKind
 from towpath.queue import MessageState
@@ -20,19 +19,25 @@ from towpath.testing.processes import ChildProcess
 from towpath.testing.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-FAST = {"process": {"heartbeat_s": 0.2, "lease_s": 1.0}, "queue": {"poll_s": 0.5, "caretaker_s": 0.1}}
+# As short as three beats allow, where one process at a time runs: nearly all of the time goes into waiting for leases.
+SHORTEST_LEASE_S = 0.6
+POLLING = {"poll_s": 0.5, "caretaker_s": 0.1}
 
 
 class Stage:
     """Starts children, remembers whom it killed, and reads the tables and the journal."""
 
-    def __init__(self, database_settings: dict[str, Any], home: Path) -> None:
+    def __init__(self, database_settings: dict[str, Any], home: Path, lease_s: float = SHORTEST_LEASE_S) -> None:
         self.dialect = "sqlite" if database_settings["url"].startswith("sqlite") else "postgres"
         self.home = home
         self.killed: set[int] = set()
         self.left: set[str] = set()  # claims that the dead left behind
         self.left_handled: set[str] = set()  # those of them that a handler had already done
-        self._sections = {**FAST, "database": database_settings}
+        self._sections = {
+            "process": {"heartbeat_s": 0.2, "lease_s": lease_s},
+            "queue": POLLING,
+            "database": database_settings,
+        }
         self._journal = home / "journal"
         self._ended_at_exit = ExitStack()
         self._runtime: Runtime | None = None
@@ -45,14 +50,14 @@ class Stage:
     def runtime(self) -> Runtime:
         """This process's own view, for preparing and looking. It claims nothing, so it has no process row."""
         if self._runtime is None:
-            self._runtime = self._ended_at_exit.enter_context(towpath.connect(**self._sections))
+            self._runtime = self._ended_at_exit.enter_context(Runtime(self.settings))
         return self._runtime
 
     def start(
         self, act: str, *, crash_at: str | None = None, portion: int = 1000, queue: dict[str, Any] | None = None, **args
     ) -> ChildProcess:
         """Let a child do an act."""
-        sections = {**self._sections, "queue": {**FAST["queue"], **(queue or {})}}
+        sections = {**self._sections, "queue": {**POLLING, **(queue or {})}}
         told = {"act": act, "sections": sections, "journal": str(self._journal), "portion": portion, "args": args}
         child = ChildProcess("tests.recovery.acts", told, log=self.home / "children.log", crash_at=crash_at, cwd=ROOT)
         return self._ended_at_exit.enter_context(child)
@@ -105,8 +110,8 @@ class Stage:
     def settled_ledger(self) -> Ledger:
         """The complete tables at the end, after the checks that hold whatever happened.
 
-        Each claim that a death left behind was freed once, by the name of who died; of these, what had been handled was handled
-        once more; and nothing else was.
+        Each claim that a death left behind was freed once, by the name of who died; of these, what had been handled was
+        handled once more; and nothing else was.
         """
         ledger = self.ledger()
         assert problems(ledger, self.sent, self.handled, self.killed) == []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.recovery.scenarios import SCENARIOS, Scenario
 from tests.recovery.stage import Stage
+
 from towpath.crash import CrashPoint
 
 CASES = [(point, scenario) for point in CrashPoint for scenario in SCENARIOS.get(point, (None,))]

@@ -72,4 +72,5 @@ def variables(database_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     found = {f"TOWPATH_DATABASE__{key.upper()}": str(value) for key, value in database_settings.items()}
     for name, value in found.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.delenv("COLUMNS", raising=False)  # tables are whole, whatever terminal the tests are run in
     return found

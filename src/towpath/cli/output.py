@@ -107,8 +107,9 @@ class Column:
 def console() -> Console:
     from rich.console import Console
 
-    cut = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(width=None if cut else WITHOUT_LIMIT, highlight=False, markup=False, emoji=False)
+    # Rich asks the terminal, or takes 80 columns, unless it is given both width and height.
+    size = {} if sys.stdout.isatty() or "COLUMNS" in os.environ else {"width": WITHOUT_LIMIT, "height": 25}
+    return Console(**size, highlight=False, markup=False, emoji=False)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:

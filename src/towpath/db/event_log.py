@@ -11,6 +11,7 @@ from typing import Any
 from towpath.clock import to_datetime
 from towpath.db.database import Database, Row, Transaction
 from towpath.db.queries import Queries
+from towpath.db.text import storable
 from towpath.events import Event, Events
 
 
@@ -40,8 +41,8 @@ class EventLog:
             {
                 "kind": event.kind,
                 "subject": event.subject,
-                "who": event.who or "unknown",
-                "why": event.why,
+                "who": storable(event.who) or "unknown",
+                "why": storable(event.why),
                 "data": json.dumps(dict(event.data), default=str),
             },
         )

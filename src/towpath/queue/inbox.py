@@ -13,6 +13,7 @@ from towpath.clock import MICROS
 from towpath.crash import CrashPoint
 from towpath.db import Transaction
 from towpath.db.processes import Process
+from towpath.db.text import storable
 from towpath.errors import BadValue, ClaimLost, CommitUnknown
 from towpath.queue.message import Message
 from towpath.queue.parts import Parts
@@ -108,8 +109,7 @@ class Inbox:
     def fail(self, messages: Message | Sequence[Message], reason: str, *, tx: Transaction | None = None) -> None:
         """The messages have failed. A request gets `{"error": reason}` as its answer."""
         batch = [messages] if isinstance(messages, Message) else list(messages)
-        # It comes from exceptions, which may hold what no database can.
-        reason = reason.replace("\x00", "\\0").encode(errors="backslashreplace").decode()
+        reason = storable(reason)
 
         def move(tx: Transaction) -> set[str]:
             lost = self._parts.messages.fail(tx, batch, reason)

@@ -6,29 +6,17 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 from towpath.clock import MICROS
 from towpath.db import Database, Queries, Transaction
+from towpath.db.text import storable
 from towpath.errors import DuplicateMessage, IllegalMove, RequestDied, UnknownMessage
 from towpath.queue.message import Draft, Message
 from towpath.queue.state import MOVES, TERMINAL, MessageState, Move, OnOwnerDeath
 
-_COPIED = (
-    "id",
-    "related_id",
-    "audit_id",
-    "inbox",
-    "reply_to",
-    "function",
-    "payload",
-    "headers",
-    "deliver_after",
-    "ttl_s",
-    "expires_at",
-    "created_at",
-    "updated_at",
-)
+_BATCH_COLUMNS = ("id", "payload", "inbox", "function", "reply_to", "audit_id", "created_at", "updated_at")
 
 # What follows the payload in a draft of the most usual kind: written by a shorter statement, which is faster.
 _PLAIN = Draft("", "", "", "")[4:]
@@ -99,34 +87,20 @@ class MessageStore:
         if not tx.run(self._sql[query], params):
             raise DuplicateMessage(f"message {draft.id} was sent before; it is in the queue once")
 
-    def insert_many(self, tx: Transaction, drafts: Sequence[Draft]) -> None:
+    def insert_many(
+        self,
+        tx: Transaction,
+        inbox: str,
+        function: str,
+        ids: Sequence[str],
+        payloads: Sequence[str],
+        reply_to: str | None,
+        audit_id: str | None,
+    ) -> None:
+        """Send many messages that differ only in their payload."""
         now = self._database.now()
-        if all(draft[4:] == _PLAIN for draft in drafts):
-            rows = ((d[0], d[1], d[2], d[3], now, now) for d in drafts)
-            tx.insert_many("message", ("id", "inbox", "function", "payload", "created_at", "updated_at"), rows)
-            return
-        tx.insert_many(
-            "message",
-            _COPIED,
-            (
-                (
-                    d.id,
-                    d.related_id,
-                    d.audit_id,
-                    d.inbox,
-                    d.reply_to,
-                    d.function,
-                    d.payload_json,
-                    d.headers_json,
-                    None if d.delay_us is None else now + d.delay_us,
-                    d.ttl_s,
-                    None if d.ttl_s is None else now + (_expiry_us(d) or 0),
-                    now,
-                    now,
-                )
-                for d in drafts
-            ),
-        )
+        each_alike = map(repeat, (inbox, function, reply_to, audit_id, now, now))
+        tx.insert_many("message", _BATCH_COLUMNS, zip(ids, payloads, *each_alike, strict=False))
 
     # Claiming, and what may follow a claim
 
@@ -232,7 +206,7 @@ class MessageStore:
             Move.FINISH: "finish_message",
             Move.REQUEUE: "requeue_message",
         }[move]
-        rows = tx.rows(self._sql[query], {"id": message_id, "reason": reason})
+        rows = tx.rows(self._sql[query], {"id": message_id, "reason": storable(reason)})
         if not rows:
             self._refuse(tx, message_id, move)
         whom: str | None = rows[0][0]

@@ -83,15 +83,15 @@ class Outbox:
         self, inbox: str, function: str, payloads: Iterable[Any], *, tx: Transaction | None = None
     ) -> list[str]:
         """Send many requests at once and return their ids. Without `tx` they go in several commits, in order."""
-        drafts = self._drafts(inbox, function, payloads, self._reply_to, tx)
+        texts = self._checked(inbox, function, payloads, tx)
         self._make_reply_inbox(tx)
-        return self._write_many(inbox, drafts, tx)
+        return self._write_many(inbox, function, texts, self._reply_to, tx)
 
     def notice_many(
         self, inbox: str, function: str, payloads: Iterable[Any], *, tx: Transaction | None = None
     ) -> list[str]:
         """Send many notices at once and return their ids. Without `tx` they go in several commits, in order."""
-        return self._write_many(inbox, self._drafts(inbox, function, payloads, None, tx), tx)
+        return self._write_many(inbox, function, self._checked(inbox, function, payloads, tx), None, tx)
 
     def request(
         self, inbox: str, function: str, payload: Any = None, *, timeout_s: float | None = None, **options: Any
@@ -201,35 +201,29 @@ class Outbox:
         parts.database.bells.ring((draft.inbox,))
         return draft.id
 
-    def _write_many(self, inbox: str, drafts: list[Draft], tx: Transaction | None) -> list[str]:
-        parts = self._parts
+    def _checked(self, inbox: str, function: str, payloads: Iterable[Any], tx: Transaction | None) -> list[str]:
+        """All payloads as JSON. If one cannot be sent, none is: they are checked before the first is written."""
+        self._parts.inboxes.check_known(check_name(inbox, "inbox"), tx)
+        check_name(function, "function")
+        limit = self._parts.settings.max_payload_bytes
+        return [to_json(payload, limit) for payload in payloads]
+
+    def _write_many(
+        self, inbox: str, function: str, payloads: list[str], reply_to: str | None, tx: Transaction | None
+    ) -> list[str]:
+        parts, audit_id = self._parts, current_message_id()
+        ids = [new_id() for _ in payloads]
         if tx is not None:
-            parts.messages.insert_many(tx, drafts)
+            parts.messages.insert_many(tx, inbox, function, ids, payloads, reply_to, audit_id)
             parts.ring_after(tx, inbox)
-            return [draft.id for draft in drafts]
-        ids: list[str] = []
-        for portion in _portions(drafts):
+            return ids
+        for portion in _portions(payloads):
             with parts.database.transaction() as own:
-                parts.messages.insert_many(own, portion)
+                parts.messages.insert_many(own, inbox, function, ids[portion], payloads[portion], reply_to, audit_id)
                 crash.here(CrashPoint.SEND_BEFORE_COMMIT)
             crash.here(CrashPoint.SEND_AFTER_COMMIT)
             parts.database.bells.ring((inbox,))
-            ids += [draft.id for draft in portion]
         return ids
-
-    def _drafts(
-        self, inbox: str, function: str, payloads: Iterable[Any], reply_to: str | None, tx: Transaction | None
-    ) -> list[Draft]:
-        """All drafts, checked before the first is written: a refusal means that nothing was."""
-        parts = self._parts
-        parts.inboxes.check_known(check_name(inbox, "inbox"), tx)
-        check_name(function, "function")
-        limit = parts.settings.max_payload_bytes
-        audit_id = current_message_id()
-        return [
-            Draft(new_id(), inbox, function, to_json(payload, limit), reply_to=reply_to, audit_id=audit_id)
-            for payload in payloads
-        ]
 
     def _poll_patiently(self, message_id: str) -> Answer | None:
         try:
@@ -249,15 +243,13 @@ class Outbox:
         self._has_reply_inbox = True
 
 
-def _portions(drafts: list[Draft]) -> Iterator[list[Draft]]:
-    """The drafts in portions that one short transaction can hold."""
-    portion: list[Draft] = []
-    size = 0
-    for draft in drafts:
-        portion.append(draft)
-        size += len(draft.payload_json)
-        if len(portion) == MOST_PER_COMMIT or size >= MOST_BYTES_PER_COMMIT:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
+def _portions(payloads: list[str]) -> Iterator[slice]:
+    """Slices that one short transaction can hold."""
+    start = size = 0
+    for end, payload in enumerate(payloads, 1):
+        size += len(payload)
+        if end - start == MOST_PER_COMMIT or size >= MOST_BYTES_PER_COMMIT:
+            yield slice(start, end)
+            start, size = end, 0
+    if start < len(payloads):
+        yield slice(start, len(payloads))

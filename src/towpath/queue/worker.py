@@ -10,7 +10,15 @@ from typing import Any
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.db.bells import Bell
-from towpath.errors import BadPayload, ClaimLost, CommitUnknown, DatabaseError, DatabaseUnavailable, ProcessDead
+from towpath.errors import (
+    BadPayload,
+    BadValue,
+    ClaimLost,
+    CommitUnknown,
+    DatabaseError,
+    DatabaseUnavailable,
+    ProcessDead,
+)
 from towpath.queue.handling import Handling, handling
 from towpath.queue.inbox import Inbox
 from towpath.queue.message import GiveBack, Message
@@ -123,7 +131,7 @@ class Worker(Service):
             except ClaimLost as lost:
                 logger.warning("%s: %s", self.name, lost)
                 return
-            except BadPayload as bad:
+            except (BadPayload, BadValue) as bad:
                 outcome = _Failed(f"the handler's answer cannot be sent: {bad}")
             except (DatabaseUnavailable, CommitUnknown) as away:
                 in_doubt = in_doubt or isinstance(away, CommitUnknown)

@@ -1,7 +1,7 @@
 """The books of a queue: does every message have its one end, and is everything that was done twice explained?
 
-Pure: tables and records in, sentences about what is wrong out. Made for queues in which all is at rest and nothing was moved
-by hand, deleted, or stolen from a dead owner by a single-shot inbox.
+Pure: tables and records in, sentences about what is wrong out. Made for queues in which all is at rest and nothing was
+moved by hand, deleted, or stolen from a dead owner by a single-shot inbox.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from towpath.testing.ledger import Ledger
 def problems(ledger: Ledger, sent: Iterable[str], handled: Mapping[str, int], killed: Iterable[int]) -> list[str]:
     """All that does not add up. None is what a test wants.
 
-    `sent` are the ids that senders know to be written, `handled` how often each id was handled by the handlers' own record, and
-    `killed` the numbers of the processes that were ended by SIGKILL or SIGSTOP.
+    `sent` are the ids that senders know to be written, `handled` how often each id was handled by the handlers' own
+    record, and `killed` the numbers of the processes that were killed, or stopped for longer than a lease.
     """
     return [
         *_lost_or_invented(ledger, sent, handled),

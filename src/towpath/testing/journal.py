@@ -1,7 +1,7 @@
 """What a process says it has done, in a file that outlives it: the record against which tables are checked.
 
-Independent of the database on purpose. Any number of processes may write to one journal: each entry is one line, written by
-one call at the end of the file.
+Independent of the database on purpose. Any number of processes may write to one journal: each entry is one line,
+written by one call at the end of the file.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from towpath.db import Database, Queries
+from towpath.db.database import Row
 from towpath.db.migration_targets import targets
 from towpath.db.migrations import verify
 from towpath.events import EventKind
@@ -75,10 +76,20 @@ def read_ledger(database: Database) -> Ledger:
     sql = Queries("towpath.testing", "ledger", database.dialect)
     with database.read() as tx:
         messages = tuple(map(Message.from_row, tx.rows(sql["all_messages"], {})))
-        events = tuple(LoggedEvent(*row[:4], json.loads(row[4])) for row in tx.rows(sql["all_events"], {}))
+        events = tuple(map(_event, tx.rows(sql["all_events"], {})))
     with database.beats.read() as tx:
-        processes = tuple(KnownProcess(*row[:4], bool(row[4])) for row in tx.rows(sql["all_processes"], {}))
+        processes = tuple(map(_process, tx.rows(sql["all_processes"], {})))
     return Ledger(messages, events, processes)
+
+
+def _event(row: Row) -> LoggedEvent:
+    kind, subject, who, why, data = row
+    return LoggedEvent(kind, subject, who, why, json.loads(data))
+
+
+def _process(row: Row) -> KnownProcess:
+    id_, name, pid, state, is_settled = row
+    return KnownProcess(id_, name, pid, state, bool(is_settled))
 
 
 def verify_schema(database: Database) -> None:

@@ -29,8 +29,8 @@ class ChildFailed(TowpathError):
 class ChildProcess:
     """`python -m module '{order}'` as a process of its own; killed, if it still runs, when the block ends.
 
-    The child gets none of this process's `TOWPATH_*` variables. With `crash_at="point:n"` it is armed to die there. A child that
-    calls `leave_with_parent` ends also when this process is killed.
+    The child gets none of this process's `TOWPATH_*` variables. With `crash_at="point:n"` it is armed to die there. A
+    child that calls `leave_with_parent` ends also when this process is killed.
     """
 
     def __init__(

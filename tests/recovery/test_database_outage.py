@@ -1,0 +1,65 @@
+"""PostgreSQL goes away for longer than a lease under live workers, and comes back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.recovery.scenarios import fill
+from tests.recovery.stage import Stage
+
+from towpath.errors import DatabaseUnavailable
+from towpath.events import EventKind
+from towpath.queue import MessageState
+from towpath.stack.postgres import PostgresServer, StopMode
+from towpath.testing.accounting import problems
+from towpath.testing.servers import postgres_server
+from towpath.testing.waiting import wait_until
+
+LEASE_S = 1.2
+AWAY_S = 3.0
+MESSAGES = 30
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as running:
+        yield running
+
+
+@pytest.fixture
+def stage(server: PostgresServer, tmp_path: Path) -> Iterator[Stage]:
+    with Stage({"url": server.url}, tmp_path, LEASE_S) as made:
+        yield made
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("threads", [0, 2])
+def test_nobody_alive_loses_a_claim(stage: Stage, server: PostgresServer, mode: StopMode, threads: int) -> None:
+    """Handlers that end while the database is away wait for it, and their work counts."""
+    fill(stage, "double", True, MESSAGES)
+    workers = [stage.start("work", threads=threads, pause_s=0.2) for _ in range(4)]
+    stage.wait_for("handled", 5)
+    server.stop(mode)
+    back_at = time.monotonic() + AWAY_S
+    wait_until(lambda: time.monotonic() > back_at, 2 * AWAY_S, "the end of the outage")
+    server.start()
+    wait_until(lambda: is_all_done(stage), 40, "all requests done")
+    for worker in workers:
+        stage.stop(worker)
+    stage.run("recover")
+    ledger = stage.ledger()
+    assert problems(ledger, stage.sent, stage.handled, killed=()) == []
+    assert len(ledger.asked) == MESSAGES
+    assert set(stage.handled.values()) == {1}
+    assert not ledger.of_kind(EventKind.CLAIM_FREED)
+    assert not ledger.dead
+
+
+def is_all_done(stage: Stage) -> bool:
+    try:
+        return all(message.state is MessageState.OK for message in stage.ledger().asked)
+    except DatabaseUnavailable:
+        return False  # the connection of this process broke too

@@ -1,0 +1,117 @@
+"""Real signals on live workers: asked to stop, stopped and continued, killed at moments nobody chose."""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.recovery.acts import INBOX
+from tests.recovery.scenarios import fill
+from tests.recovery.stage import Stage
+
+from towpath.db.processes import EXIT_CODE_DEAD
+from towpath.events import EventKind
+from towpath.queue import MessageState
+from towpath.testing.accounting import problems
+from towpath.testing.ledger import verify_schema
+from towpath.testing.waiting import wait_until
+
+LEASE_S = 1.2  # two workers at once on busy cores: a living one must not be taken for dead
+
+
+@pytest.fixture
+def stage(database_settings: dict[str, Any], tmp_path: Path) -> Iterator[Stage]:
+    with Stage(database_settings, tmp_path, LEASE_S) as made:
+        yield made
+
+
+def assert_accounted(stage: Stage) -> None:
+    ledger = stage.ledger()
+    assert problems(ledger, stage.sent, stage.handled, stage.killed) == []
+    verify_schema(stage.runtime.database)
+
+
+@pytest.mark.parametrize("threads", [0, 4])
+def test_sigterm_ends_what_was_begun_and_keeps_nothing(stage: Stage, threads: int) -> None:
+    """An orderly stop leaves no claim behind, so nobody has to wait for a lease and nobody is called dead."""
+    fill(stage, "double", True, 60)
+    worker = stage.start("work", threads=threads, pause_s=0.02)
+    stage.wait_for("handled", 5)
+    stage.stop(worker)
+    ledger = stage.ledger()
+    assert {message.state for message in ledger.asked} == {MessageState.NEW, MessageState.OK}
+    done = {message.id for message in ledger.asked if message.state is MessageState.OK}
+    assert done == set(stage.handled)
+    assert [process.state for process in ledger.processes] == ["stopped"]
+    stage.run("recover", threads=threads)
+    assert_accounted(stage)
+    assert set(stage.handled.values()) == {1}
+    assert not stage.ledger().of_kind(EventKind.CLAIM_FREED)
+
+
+def test_stopped_for_longer_than_a_lease(stage: Stage) -> None:
+    """A frozen worker is dead for the others: they redo its message, and when it thaws it leaves with its own code."""
+    fill(stage, "double", True, 1)
+    gate = stage.home / "gate"
+    frozen = stage.start("finish_late", gate=str(gate))
+    [handled] = stage.wait_for("handled")
+    freeze(stage, frozen)
+    stage.run("recover")
+    assert stage.handled == {handled["id"]: 2}
+    gate.touch()
+    frozen.signal(signal.SIGCONT)
+    assert frozen.wait() == EXIT_CODE_DEAD
+    assert [entry["ids"] for entry in stage.journal("refused")] == [[handled["id"]]]
+    assert stage.journal("finished late") == []
+    assert_accounted(stage)
+    [request] = stage.ledger().asked
+    assert request.state is MessageState.OK
+    assert [answer.payload for answer in stage.ledger().answers] == [{"doubled": 0}]
+
+
+def test_thawed_worker_does_no_more_work(stage: Stage) -> None:
+    """The same with a worker as people run it: whatever it held when it froze is done once more, and only that."""
+    fill(stage, "double", True, 40)
+    frozen = stage.start("work", threads=4, pause_s=0.05)
+    stage.wait_for("handled", 4)
+    freeze(stage, frozen)
+    stage.run("recover", threads=4)
+    frozen.signal(signal.SIGCONT)
+    assert frozen.wait() == EXIT_CODE_DEAD
+    assert_accounted(stage)
+    assert [message.state for message in stage.ledger().asked] == [MessageState.OK] * 40
+    assert {process.pid for process in stage.ledger().dead} == {frozen.pid}
+
+
+@pytest.mark.parametrize("threads", [0, 3])
+def test_sigkill_at_random_moments(stage: Stage, threads: int) -> None:
+    """Two workers, one of which is killed again and again wherever it happens to be."""
+    for function in ("double", "fail", "later"):
+        fill(stage, function, True, 40)
+        fill(stage, function, False, 40)
+    steady = stage.start("work", threads=threads, pause_s=0.01)
+    for _ in range(4):
+        victim = stage.start("work", threads=threads, pause_s=0.005)
+        stage.wait_for("started", 1 + len(stage.killed) + 1)
+        seen = len(stage.journal("handled"))
+        stage.wait_for("handled", min(240, seen + random.randint(0, 25)))  # noqa: S311 - the seed is pytest-randomly's
+        stage.kill(victim)
+    stage.stop(steady)
+    stage.run("recover", threads=threads)
+    assert_accounted(stage)
+    assert len(stage.ledger().asked) == 240
+    assert {process.pid for process in stage.ledger().dead} <= stage.killed
+
+
+def freeze(stage: Stage, child: Any) -> None:
+    """Stop a process and wait until its lease has run out, by the database's time."""
+    child.signal(signal.SIGSTOP)
+    child.wait_stopped()
+    stage.killed.add(child.pid)
+    assert stage.runtime.queue.inbox(INBOX).eavesdrop(1), "it froze with nothing in its hands"
+    until = stage.runtime.database.now() + int(LEASE_S * 1_000_000)
+    wait_until(lambda: stage.runtime.database.now() > until, 30, "the end of its lease")
