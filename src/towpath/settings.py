@@ -67,7 +67,7 @@ class ProcessSettings(_Part):
 
     @model_validator(mode="after")
     def _beats_fit_in_lease(self) -> ProcessSettings:
-        if self.lease_s < 3 * self.heartbeat_s:
+        if self.lease_s < 2.999 * self.heartbeat_s:  # 3 × 0.2 is a little more than 0.6 in binary
             raise ValueError(
                 f"lease_s ({self.lease_s:g}) must be at least three times heartbeat_s ({self.heartbeat_s:g}), "
                 "or one late beat would kill a living process"

@@ -23,7 +23,7 @@ from towpath.testing.clock import SettableClock
 
 INBOXES = {"again": ("again", 2), "err": ("err", 5), "dead": ("dead", 5)}
 LEASE_S = 1e7
-EXAMPLES = {"sqlite": (60, 40), "postgres": (8, 40)}  # examples and steps of each
+EXAMPLES = {"sqlite": (150, 40), "postgres": (12, 40)}  # examples and steps of each
 
 
 @dataclass(frozen=True)

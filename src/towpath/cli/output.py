@@ -108,8 +108,8 @@ def console() -> Console:
     from rich.console import Console
 
     # Rich asks the terminal, or takes 80 columns, unless it is given both width and height.
-    size = {} if sys.stdout.isatty() or "COLUMNS" in os.environ else {"width": WITHOUT_LIMIT, "height": 25}
-    return Console(**size, highlight=False, markup=False, emoji=False)
+    width, height = (None, None) if sys.stdout.isatty() or "COLUMNS" in os.environ else (WITHOUT_LIMIT, 25)
+    return Console(width=width, height=height, highlight=False, markup=False, emoji=False)
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -23,6 +24,7 @@ Connection = psycopg.Connection[Row]
 
 # Classes and codes of errors in which the server says that it, not the statement, is at fault.
 _AWAY_CLASSES = ("08", "53", "57", "58", "40", "55")
+HANG_UP_READS = 3  # the server's last words, then the end of the stream
 
 
 def translated(error: psycopg.Error, url: str) -> DatabaseError:
@@ -149,6 +151,25 @@ def _check_idle(connection: Connection) -> None:
         raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
 
 
+def _is_broken(connection: Connection) -> bool:
+    """Whether it is closed, or was hung up by the server while it idled.
+
+    Then there is something to read although nothing was asked. Seeing that here opens a new connection; seeing it when
+    the next statement fails would leave its caller in doubt whether it was done.
+    """
+    server = connection.pgconn
+    for _ in range(HANG_UP_READS):
+        if connection.closed or server.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            break
+        waiting = select.poll()  # unlike select, it takes any number of open files
+        waiting.register(server.socket, select.POLLIN)
+        if not waiting.poll(0):
+            break
+        with contextlib.suppress(psycopg.Error):
+            server.consume_input()
+    return connection.closed
+
+
 def _roll_back(connection: Connection) -> None:
     with contextlib.suppress(psycopg.Error):
         if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -164,7 +185,7 @@ class PostgresDatabase:
         self.url = url
         self.schema = schema
         self._lock_timeout_s = lock_timeout_s
-        self.connections = Connections(self.connect, is_broken=lambda connection: connection.closed)
+        self.connections = Connections(self.connect, _is_broken)
         self.bells = PostgresBells(self.connect, f"towpath_{schema}")
 
     @property

@@ -25,8 +25,8 @@ from towpath.errors import CommitUnknown, DatabaseError, DatabaseUnavailable
 PAGE_BYTES = 2048
 CHECKPOINT_PAGES = 1000
 SHIFT_IS_READ_EVERY_S = 0.05
-SHORTEST_NAP_S = 0.0001
-LONGEST_NAP_S = 0.002
+SHORTEST_NAP_S = 0.001
+LONGEST_NAP_S = 0.004
 OPENING_TIMEOUT_S = 10.0
 
 _AWAY = (
@@ -235,8 +235,9 @@ class SqliteDatabase:
     def execute(self, connection: sqlite3.Connection, statement: str, params: dict[str, Any]) -> sqlite3.Cursor:
         """Run a statement, waiting for the lock if another has it.
 
-        SQLite's own waiting sleeps for up to 100 ms at a time, which starves a writer that shares the file with a
-        busy one; transactions here take well under a millisecond to a few, so short naps do better.
+        SQLite's own waiting sleeps for up to 100 ms at a time, which starves a writer beside a busy one. Naps of a
+        millisecond are short enough for that, and long enough for the other to make several transactions in a row:
+        handing over after each one costs both their caches, and together they are half as fast.
         """
         nap_s = SHORTEST_NAP_S
         deadline = 0.0

@@ -38,8 +38,7 @@ where seq = any (array (select seq from picked))
 returning $columns;
 
 -- name: take_answer
--- The reader of an answer has it: claimed and finished in one act. It need not be on disk before the reader goes on:
--- if the server crashes in this moment the answer waits to be read again.
+-- The reader of an answer has it. Not synced: after a crash of the server it would be read again, no more.
 with relaxed as materialized (select set_config('synchronous_commit', 'off', true))
 update message set state = 'OK', owner = :owner, owner_tick = 0, attempts = attempts + 1, reason = 'read',
                    deliver_after = null, updated_at = :now

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from towpath.errors import IllegalMove
+from towpath.errors import IllegalMove, ProcessDead
 from towpath.events import Event, EventKind
 from towpath.queue.handling import Handling
 from towpath.queue.inbox import Inbox
@@ -48,7 +48,11 @@ class SynchronousInbox(Worker):
             super().finish(message, payload)
         else:
             self.clear_bell()
-            self._next = self.inbox.exchange(message, payload)
+            try:
+                self._next = self.inbox.exchange(message, payload)
+            except ProcessDead:
+                # The database was away for a whole lease: nothing new is claimed, but what is done is done.
+                super().finish(message, payload)
 
     def on_stop(self) -> None:
         if self._next:

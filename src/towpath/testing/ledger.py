@@ -77,9 +77,14 @@ def read_ledger(database: Database) -> Ledger:
     with database.read() as tx:
         messages = tuple(map(Message.from_row, tx.rows(sql["all_messages"], {})))
         events = tuple(map(_event, tx.rows(sql["all_events"], {})))
+    return Ledger(messages, events, read_processes(database))
+
+
+def read_processes(database: Database) -> tuple[KnownProcess, ...]:
+    """Everybody who ever had a row."""
+    sql = Queries("towpath.testing", "ledger", database.dialect)
     with database.beats.read() as tx:
-        processes = tuple(map(_process, tx.rows(sql["all_processes"], {})))
-    return Ledger(messages, events, processes)
+        return tuple(map(_process, tx.rows(sql["all_processes"], {})))
 
 
 def _event(row: Row) -> LoggedEvent:

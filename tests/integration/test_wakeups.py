@@ -1,0 +1,89 @@
+"""Who writes wakes who waits, also in another process; a wake-up that is lost costs one slow poll."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.programs import run_together
+from towpath.runtime import Runtime
+from towpath.testing.waiting import wait_until
+
+ASKER = """
+with towpath.connect(database=database, queue={"poll_s": 60}) as runtime:
+    answers = [runtime.queue.outbox("asker").request("work", "DO", n, timeout_s=30).payload for n in range(argument)]
+print(json.dumps(answers))
+"""
+
+
+def test_a_round_trip_between_processes_needs_no_poll(
+    make_runtime: Callable[..., Runtime], database_settings: dict[str, Any]
+) -> None:
+    """Both sides poll every 60 s: ten round trips can only be done by bells."""
+    runtime = make_runtime(queue={"poll_s": 60})
+    worker = runtime.queue.synchronous("work")
+    worker.on("DO")(lambda message: message.payload + 1)
+    worker.start()
+    try:
+        started = time.monotonic()
+        [answers] = run_together(ASKER, database_settings, [10])
+        assert answers == list(range(1, 11))
+        assert time.monotonic() - started < 30
+    finally:
+        worker.stop()
+
+
+def test_a_lost_wake_up_costs_one_poll(make_runtime: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = make_runtime(queue={"poll_s": 0.1}), make_runtime()
+    worker = reader.queue.synchronous("work")
+    got = threading.Event()
+    worker.on("DO")(lambda message: got.set())
+    worker.start()
+    try:
+        monkeypatch.setattr(writer.database.bells, "ring", lambda names: None)
+        writer.queue.outbox("me").notice("work", "DO")
+        assert got.wait(10)
+    finally:
+        worker.stop()
+
+
+def test_a_ring_reaches_every_waiter_of_that_name_only(make_runtime: Callable[..., Runtime]) -> None:
+    first, second = make_runtime(), make_runtime()
+    bells = [first.database.bells.hang("a"), second.database.bells.hang("a")]
+
+    def both_ring() -> bool:
+        for bell in bells:
+            bell.clear()
+        first.database.bells.ring(["a"])
+        return all(bell.wait(1) for bell in bells)
+
+    wait_until(both_ring, what="a ring in both processes")
+
+
+def test_a_bell_that_was_taken_down_is_silent(runtime: Runtime) -> None:
+    bells = runtime.database.bells
+    down, hanging = bells.hang("a"), bells.hang("a")
+    bells.take_down("a", down)
+    wait_until(lambda: _rings(runtime, hanging), what="the ring of the other bell")
+    down.clear()
+    assert _rings(runtime, hanging)
+    assert not down.wait(0)
+
+
+def _rings(runtime: Runtime, bell: Any) -> bool:
+    bell.clear()
+    runtime.database.bells.ring(["a"])
+    return bool(bell.wait(1))
+
+
+def test_ringing_after_the_end_harms_nobody(make_runtime: Callable[..., Runtime]) -> None:
+    runtime = make_runtime()
+    bells = runtime.database.bells
+    bells.hang("a")
+    runtime.close()
+    bells.ring(["a", "b"])
+    runtime.close()
