@@ -91,7 +91,7 @@ def spelled(param: Any) -> str:
     names = ", ".join(f"`{name}`" for name in [*param.opts, *param.secondary_opts])
     if getattr(param, "is_flag", False):
         return names
-    return f"{names} {type_name(param.type_descriptor.annotation)}"
+    return f"{names} {param.metavar or type_name(param.type_descriptor.annotation)}"
 
 
 def default(param: Any) -> str:

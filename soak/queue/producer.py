@@ -1,19 +1,19 @@
 """One producer process: sends requests and notices at a steady pace, and fetches every answer.
 
-It writes down what it is about to send, sends it, and writes down that it is sent. Whoever is killed or cut off in between
-sends again with the same id: either it is written now, or `DuplicateMessage` says that it was written then. So after any number
-of deaths each intention is one message.
+It writes down what it is about to send, sends it, and writes down that it is sent. Whoever is killed or cut off in
+between sends again with the same id: either it is written now, or `DuplicateMessage` says that it was written then. So
+after any number of deaths each intention is one message.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from soak.queue.connecting import connect_patiently
 from soak.queue.plan import INBOXES
-from towpath import Runtime, settings
+from towpath import Runtime
 from towpath.errors import CommitUnknown, DatabaseUnavailable, DuplicateMessage, RequestDied
 from towpath.queue import Outbox
 from towpath.queue.payload import new_id
@@ -44,7 +44,9 @@ class Producer:
         self._in_doubt = [entry for entry in before if entry["did"] == "intend" and entry["id"] not in known]
         ended = {entry["id"] for entry in before if entry["did"] in ("answered", "died")}
         self._unanswered = [
-            entry["id"] for entry in before if entry["did"] == "intend" and entry["request"] and entry["id"] not in ended
+            entry["id"]
+            for entry in before
+            if entry["did"] == "intend" and entry["request"] and entry["id"] not in ended
         ]
 
     def run(self) -> None:
@@ -62,7 +64,7 @@ class Producer:
     def _due(self) -> float:
         """How many should have been sent by now."""
         passed = (time.time() - self._started_at) / (self._until - self._started_at)
-        return self._share * passed
+        return self._share * min(passed, 1.0)
 
     def _step(self) -> None:
         together = TOGETHER if self.count % TOGETHER_EVERY == 0 else 1
@@ -105,9 +107,7 @@ class Producer:
 
     def _write(self, intention: Entry, **options: Any) -> None:
         send = self._outbox.send if intention["request"] else self._outbox.notice
-        send(
-            intention["inbox"], intention["function"], {"n": intention["n"]}, message_id=intention["id"], **options
-        )
+        send(intention["inbox"], intention["function"], {"n": intention["n"]}, message_id=intention["id"], **options)
 
     def _fetch(self, most: int) -> None:
         """Take the answers that are there, the oldest first, and look at no more than so many requests."""
@@ -130,21 +130,10 @@ class Producer:
         return True
 
 
-def patiently(told: dict[str, Any]) -> Iterator[Runtime]:
-    """Connect, however long the database is away."""
-    while True:
-        try:
-            with Runtime(settings.load(told["sections"])) as runtime:
-                yield runtime
-                return
-        except DatabaseUnavailable:
-            time.sleep(PAUSE_S)
-
-
 def main() -> None:
     leave_with_parent()
     told = order()
-    for runtime in patiently(told):
+    with connect_patiently(told["sections"]) as runtime:
         Producer(runtime, told).run()
 
 

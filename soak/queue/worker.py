@@ -8,8 +8,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from soak.queue.connecting import connect_patiently
 from soak.queue.plan import ASYNCHRONOUS, SYNCHRONOUS
-from towpath import Message, Runtime, settings
+from towpath import Message
 from towpath.logs import configure
 from towpath.queue.worker import Worker
 from towpath.settings import LogSettings
@@ -28,7 +29,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     # Written to the page cache, not to disk: processes are killed here, not the machine.
     journal = Journal(Path(told["journal"]), durable=False)
-    with Runtime(settings.load(told["sections"])) as runtime:
+    with connect_patiently(told["sections"]) as runtime:
         workers: list[Worker] = [
             runtime.queue.asynchronous(ASYNCHRONOUS, THREADS),
             runtime.queue.synchronous(SYNCHRONOUS),

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from tests.support.quiet import Quiet
 from tests.support.tables import events, message_row, rows
+
 from towpath.errors import AnswerTimeout, ClaimLost, IllegalMove, RequestDied, UnknownMessage
 from towpath.events import EventKind
 from towpath.queue import Answer, MessageState

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-
 from tests.support.tables import states
+
 from towpath.errors import BadValue, TowpathError
 from towpath.queue import Message
 from towpath.queue.asynchronous import AsynchronousInbox
@@ -51,7 +51,9 @@ def inbox(runtime: Runtime, gate: Gate) -> Iterator[AsynchronousInbox]:
     made.stop()
 
 
-def test_no_more_than_its_workers_and_the_rest_stays_new(runtime: Runtime, inbox: AsynchronousInbox, gate: Gate) -> None:
+def test_no_more_than_its_workers_and_the_rest_stays_new(
+    runtime: Runtime, inbox: AsynchronousInbox, gate: Gate
+) -> None:
     runtime.queue.outbox("me").notice_many("work", "DO", range(10))
     inbox.start()
     wait_until(lambda: gate.holding == 3)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.support.programs import run_together
 from tests.support.tables import rows
+
 from towpath.runtime import Runtime
 
 COUNT = 2_000

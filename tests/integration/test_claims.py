@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
 from tests.support.quiet import Quiet, let_die
 from tests.support.tables import message_row, rows, states
+
 from towpath.errors import BadName, BadValue, ClaimLost, DatabaseError, ProcessDead
 from towpath.queue import MessageState
 from towpath.queue.inbox import MOST_PER_CLAIM

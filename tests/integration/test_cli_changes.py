@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.cli import CommandLine
 from tests.support.tables import rows
+
 from towpath.queue import Message
 from towpath.runtime import Runtime
 
@@ -56,9 +56,7 @@ def test_send(command: CommandLine, runtime: Runtime) -> None:
     assert (event["who"], event["why"], event["data"]["function"]) == ("ann", "a good reason", "quote")
 
 
-def test_who_is_the_user_of_the_system(
-    command: CommandLine, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_is_the_user_of_the_system(command: CommandLine, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SUDO_USER", raising=False)
     command.ok("queue", "send", "prices", "quote", "--why", "x")
     assert last_event(command)["who"] == getpass.getuser()

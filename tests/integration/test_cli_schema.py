@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from tests.support.cli import CommandLine
 from tests.support.tables import by_hand
+
 from towpath.runtime import Runtime
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.support.quiet import Quiet
 from tests.support.tables import by_hand, message_row, rows
+
 from towpath.errors import DatabaseError
 
 SENT = "01900000-0000-7000-8000-000000000001"

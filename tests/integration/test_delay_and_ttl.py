@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-
 from tests.support.quiet import Quiet, shift
 from tests.support.tables import events, message_row, rows, states
+
 from towpath.errors import RequestDied
 from towpath.events import EventKind
 from towpath.queue import Message, MessageState
@@ -97,9 +97,13 @@ def test_the_reaper_writes_down_what_died(quiet: Quiet) -> None:
     assert quiet.caretaker.reap() == 3
     after = rows(quiet.database, "message")
     dead = {"state": "DEAD", "reason": "ttl ran out before anyone claimed it"}
-    assert after[:3] == [{**row, **dead, "updated_at": new["updated_at"]} for row, new in zip(before[:3], after, strict=False)]
+    assert after[:3] == [
+        {**row, **dead, "updated_at": new["updated_at"]} for row, new in zip(before[:3], after, strict=False)
+    ]
     assert after[3:] == before[3:]
-    expired = {event["subject"]: json.loads(event["data"]) for event in events(quiet.database, EventKind.MESSAGES_EXPIRED)}
+    expired = {
+        event["subject"]: json.loads(event["data"]) for event in events(quiet.database, EventKind.MESSAGES_EXPIRED)
+    }
     assert {name: (data["count"], sorted(data["messages"])) for name, data in expired.items()} == {
         "a": (2, sorted(short[:2])),
         "b": (1, short[2:]),

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from tests.support.quiet import Quiet, let_die, shift
 from tests.support.tables import by_hand, events, rows, states
+
 from towpath.events import EventKind
 from towpath.queue import MessageState
 from towpath.queue.janitor import MOST_PER_COMMIT
@@ -126,7 +126,9 @@ def test_rows_of_ended_processes_are_forgotten_when_settled(make_quiet: Make) ->
     stopped.process.stop()
     let_die(settled, living)
     living.caretaker.free_the_dead()
-    by_hand(living.database, "update process set state = 'dead', is_settled = 0 where id = :id", id=unsettled.process.id)
+    by_hand(
+        living.database, "update process set state = 'dead', is_settled = 0 where id = :id", id=unsettled.process.id
+    )
     shift(2 * DAY_S, living)
     living.process.renew()
     living.queue.janitor().clean()

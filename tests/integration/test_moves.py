@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
 from tests.support.quiet import Quiet, shift
 from tests.support.tables import message_row, rows
+
 from towpath.errors import ClaimLost, IllegalMove, Refused
 from towpath.queue import Inbox, Message, MessageState, OnOwnerDeath
 from towpath.queue.state import MOVES, Move
@@ -93,7 +93,9 @@ OPERATIONS = {
     "set ERR on a request": Operation(Move.FAIL, lambda s: s.by_hand(MessageState.ERR), IllegalMove, kind="request"),
     "set DEAD": Operation(Move.KILL, lambda s: s.by_hand(MessageState.DEAD), IllegalMove),
     "flag_bad": Operation(Move.FAIL, lambda s: s.outbox.flag_bad(s.id, "wrong"), IllegalMove),
-    "flag_bad on a request": Operation(Move.FAIL, lambda s: s.outbox.flag_bad(s.id, "wrong"), IllegalMove, kind="request"),
+    "flag_bad on a request": Operation(
+        Move.FAIL, lambda s: s.outbox.flag_bad(s.id, "wrong"), IllegalMove, kind="request"
+    ),
     "flag_dead": Operation(Move.KILL, lambda s: s.outbox.flag_dead(s.id, "late"), IllegalMove),
 }
 
@@ -111,7 +113,9 @@ def test_state_and_operation(make_quiet: Callable[[], Quiet], state: MessageStat
         assert row["updated_at"] > row_before["updated_at"]
         kept = ("seq", "id", "related_id", "audit_id", "inbox", "reply_to", "function", "payload", "headers", "ttl_s")
         assert {key: row[key] for key in kept} == {key: row_before[key] for key in kept}
-        assert (row["owner"] is None) == (row["state"] == "NEW" or state is MessageState.NEW and row["state"] == "DEAD")
+        assert (row["owner"] is None) == (
+            row["state"] == "NEW" or (state is MessageState.NEW and row["state"] == "DEAD")
+        )
     else:
         if operation.error is None:
             assert not operation.act(scene)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from tests.support.quiet import Quiet
 from tests.support.tables import by_hand, message_row, rows
+
 from towpath.errors import (
     BadName,
     BadPayload,

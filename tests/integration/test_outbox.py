@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-
 from tests.support.quiet import Quiet
 from tests.support.tables import message_row, rows
+
 from towpath.errors import BadName, BadPayload, BadValue, DuplicateMessage, Refused, UnknownInbox
 from towpath.queue.outbox import MOST_PER_COMMIT
 from towpath.queue.payload import new_id

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from tests.support.quiet import LEASE_S, Quiet, let_die, shift
 from tests.support.tables import by_hand, events, message_row, rows, states
+
 from towpath.errors import ProcessDead, RequestDied
 from towpath.events import EventKind
 from towpath.queue import MessageState

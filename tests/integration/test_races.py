@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable
 
 import pytest
-
 from tests.support.quiet import Quiet, let_die, shift
 from tests.support.staging import Acting, held_at
 from tests.support.tables import events, message_row, rows, states
+
 from towpath.crash import CrashPoint
 from towpath.errors import ClaimLost, DuplicateMessage, IllegalMove
 from towpath.events import EventKind
@@ -84,7 +84,9 @@ def test_the_dead_are_freed_while_a_finish_is_under_way(make_quiet: Make) -> Non
     assert caretaker.queue.outbox("me").wait(asked, 5).payload == "just in time"
 
 
-@pytest.mark.parametrize("point", [CrashPoint.DEATH_MARKED, CrashPoint.FREE_BEFORE_COMMIT, CrashPoint.FREE_AFTER_COMMIT])
+@pytest.mark.parametrize(
+    "point", [CrashPoint.DEATH_MARKED, CrashPoint.FREE_BEFORE_COMMIT, CrashPoint.FREE_AFTER_COMMIT]
+)
 def test_two_caretakers_at_once(make_quiet: Make, point: CrashPoint) -> None:
     dead, first, second = make_quiet(), make_quiet(), make_quiet()
     inbox = dead.queue.inbox("work")

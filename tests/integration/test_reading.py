@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-
 from tests.support.quiet import Quiet
 from tests.support.tables import rows
+
 from towpath.errors import UnknownMessage
 from towpath.queue import MessageState, OnOwnerDeath
 from towpath.queue.browser import MOST_RELATIVES

@@ -10,10 +10,10 @@ from typing import Any
 
 import psycopg
 import pytest
-
-import towpath
 from tests.support.programs import run_together
 from tests.support.tables import by_hand, rows
+
+import towpath
 from towpath.db import Database, migrations
 from towpath.db.migration_targets import targets
 from towpath.db.migrations import Migration, known, pending, upgrade, verify

@@ -8,9 +8,9 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from tests.support.quiet import Quiet
 
 import towpath.runtime  # noqa: F401 - loads every module that defines a service
-from tests.support.quiet import Quiet
 from towpath.db.processes import Heartbeat
 from towpath.events import Event, EventKind
 from towpath.queue.asynchronous import AsynchronousInbox

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 
 import pytest
-
 from tests.support.quiet import LEASE_S, Quiet, let_die, shift
 from tests.support.tables import message_row, rows, states
+
 from towpath.errors import ClaimLost
 from towpath.queue import Message
 from towpath.runtime import Runtime
@@ -131,4 +131,3 @@ def test_two_thieves_get_one_each(make_quiet: Make) -> None:
     for thread in threads:
         thread.join(20)
     assert sum(message is not None for message in got) == 1
-

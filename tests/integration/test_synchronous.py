@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-
 from tests.support.tables import events, message_row, rows, states
+
 from towpath.events import EventKind
 from towpath.queue import Answer, Message, MessageState, is_aborted
 from towpath.queue.synchronous import SynchronousInbox
@@ -60,7 +60,9 @@ class Held:
 
 
 @pytest.mark.parametrize("kind", ["send", "notice"])
-def test_abort_ends_it_as_err_and_the_late_result_is_refused(runtime: Runtime, inbox: SynchronousInbox, kind: str) -> None:
+def test_abort_ends_it_as_err_and_the_late_result_is_refused(
+    runtime: Runtime, inbox: SynchronousInbox, kind: str
+) -> None:
     handler = Held()
     inbox.on("DO")(handler)
     inbox.start()

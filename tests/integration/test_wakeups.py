@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-
 from tests.support.programs import run_together
+
 from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
 

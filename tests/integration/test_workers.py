@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
 from tests.support.tables import message_row, rows, states
+
 from towpath.errors import BadName
 from towpath.queue import Answer, GiveBack, Message, MessageState, is_aborted
 from towpath.queue.worker import LONGEST_REASON, Worker

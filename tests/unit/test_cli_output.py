@@ -76,7 +76,7 @@ def test_times_are_as_short_as_they_can_be() -> None:
 
 
 COLUMNS = [Column("id", whole=True), Column("name"), Column("n", right=True), Column("more", from_width=100)]
-ROWS = [["i" * 36, "x" * 60, 7, "m"], ["j", None, 1234, None]]
+ROWS: list[list[object]] = [["i" * 36, "x" * 60, 7, "m"], ["j", None, 1234, None]]
 
 
 @pytest.mark.parametrize("width", [50, 80, 140])

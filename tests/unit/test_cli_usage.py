@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.cli import CommandLine
 from typer.main import get_command
 
-from tests.support.cli import CommandLine
+import towpath
 from towpath import cli
 
 SLOW_TO_LOAD = ("psycopg", "pydantic_settings", "rich", "sqlite3", "towpath.db", "towpath.queue")
@@ -49,6 +50,13 @@ print([name for name in {SLOW_TO_LOAD!r} if name in sys.modules])
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_every_name_that_is_loaded_late_has_its_home() -> None:
+    assert sorted(towpath._HOMES) == towpath.__all__
+    assert set(towpath.__all__) <= set(dir(towpath))
+    with pytest.raises(AttributeError, match="nonsense"):
+        towpath.nonsense  # noqa: B018 - asking is the test
 
 
 def test_version(command: CommandLine) -> None:

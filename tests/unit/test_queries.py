@@ -47,7 +47,8 @@ def test_parameters_in_the_way_of_each_driver(package: Path) -> None:
     sqlite, postgres = load("sqlite")["find"], load("postgres")["find"]
     assert sqlite.text == "select a from t where b = :b and c=:long_name2 and d >= :now limit :limit"
     assert (
-        postgres.text == "select a from t where b = %(b)s and c=%(long_name2)s and d >= (select towpath_now()) limit %(limit)s"
+        postgres.text
+        == "select a from t where b = %(b)s and c=%(long_name2)s and d >= (select towpath_now()) limit %(limit)s"
     )
     assert sqlite.uses_now
     assert postgres.uses_now

@@ -18,7 +18,11 @@ def doctor(
     ctx: typer.Context,
     purpose: Annotated[
         list[Purpose] | None,
-        typer.Option("--for", help="What the machine is to be used for; may be given several times."),
+        typer.Option(
+            "--for",
+            metavar="PURPOSE",
+            help="What the machine is to be used for: test, demo or flows; may be given several times.",
+        ),
     ] = None,
     fix: Annotated[
         bool, typer.Option("--fix", help="Install missing packages with apt-get if root; say the command if not.")
@@ -27,14 +31,15 @@ def doctor(
 ) -> None:
     """Check this machine, and say what to do about each thing missing. Exit code 1 when a needed one is."""
     from towpath.doctor.examination import examine
-    from towpath.doctor.packages import install
+    from towpath.doctor.packages import install, install_command
 
     given, purposes = ctx.ensure_object(Given), purpose or []
     checks = examine(given.flags(), given.config, purposes)
     packages = [check.package for check in checks if check.package and check.health is Health.MISSING]
     if fix and packages:
+        install_packages = install_command(packages)
         say(f"installing {', '.join(packages)} with apt-get …")
-        install(packages)
+        install(install_packages)
         checks = examine(given.flags(), given.config, purposes)
     if as_json:
         print_json({"items": [_item(check) for check in checks]})

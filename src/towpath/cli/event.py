@@ -16,9 +16,11 @@ from towpath.events import EventKind
 if TYPE_CHECKING:
     from towpath.db.event_log import StoredEvent
 
+ROOM_FOR_IDS = 110  # columns from which on whole ids leave room for the rest
+
 app = typer.Typer(help="See what happened: deaths, freed claims, changes by hand.", no_args_is_help=True)
 
-Kind = Annotated[EventKind | None, typer.Option(metavar="KIND", help="Only this kind of event.")]
+Kind = Annotated[EventKind | None, typer.Option(metavar="KIND", help="Only this kind of event, such as process_died.")]
 Subject = Annotated[str | None, typer.Option(metavar="ID", help="Only events about this message, process or inbox.")]
 
 
@@ -90,7 +92,7 @@ def print_events(events: Sequence[StoredEvent], now: datetime, *, without_subjec
         Column("at (UTC)", whole=True),
         Column("age", right=True, whole=True, from_width=100),
         Column("event", whole=True),
-        Column("about"),
+        Column("about", whole=console().width >= ROOM_FOR_IDS),
         Column("who"),
         Column("why"),
         Column("details", from_width=130),

@@ -36,7 +36,7 @@ class EventLog:
         self._events = events
 
     def record(self, tx: Transaction, event: Event) -> None:
-        tx.run(
+        written = tx.run(
             self._sql["record_event"],
             {
                 "kind": event.kind,
@@ -46,7 +46,8 @@ class EventLog:
                 "data": json.dumps(dict(event.data), default=str),
             },
         )
-        tx.after_commit(lambda: self._events.publish(event))
+        if written:
+            tx.after_commit(lambda: self._events.publish(event))
 
     def page(
         self,

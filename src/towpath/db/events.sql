@@ -1,6 +1,7 @@
 -- name: record_event
--- Write down one thing that happened.
-insert into event (at, kind, subject, who, why, data) values (:now, :kind, :subject, :who, :why, :data);
+-- Write down one thing that happened. No row: it is the death of a process, and another has written it down already.
+insert into event (at, kind, subject, who, why, data) values (:now, :kind, :subject, :who, :why, :data)
+on conflict do nothing;
 
 -- name: events_after
 -- What happened since a given event, oldest first.

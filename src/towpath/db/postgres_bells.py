@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 Connect = Callable[[], psycopg.Connection[Any]]
 
 LISTEN_ROUND_S = 0.5
-LEAST_GAP_S = 0.001
+LEAST_GAP_S = 0.003  # between two rings of a flood; the first after a rest goes out at once
 PAUSE_WHEN_AWAY_S = 0.5
 
 

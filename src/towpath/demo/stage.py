@@ -10,12 +10,12 @@ from typing import Protocol
 from towpath.demo.child import Child, DemoFailed
 from towpath.demo.ledger import Ledger, read_ledger
 from towpath.demo.scene import CLIENT, FUNCTION, HOLD, INBOX, READY, THREADS, VICTIM, WORKERS, settings_of
-from towpath.queue import MessageState
 from towpath.queue.state import TERMINAL
 from towpath.runtime import Runtime, connect
 
 LOOK_EVERY_S = 0.1
-HOLD_TIMEOUT_S = 5.0
+PORTION = 2 * THREADS
+PORTION_TIMEOUT_S = 0.5
 STUCK_AFTER_S = 60.0
 
 
@@ -30,23 +30,51 @@ class Audience(Protocol):
 
 
 def play(directory: Path, requests: int, audience: Audience) -> Ledger:
-    """Send the requests, kill a worker when half is answered, wait for the rest, and read what came of it."""
+    """Send requests, kill a worker when half of them is answered, wait for the rest, and read what came of it."""
     with ExitStack() as stack:
         runtime = stack.enter_context(connect(**settings_of(directory, CLIENT)))
         children = {name: stack.enter_context(Child(directory, name)) for name in WORKERS}
         for child in children.values():
             _await_ready(child)
             audience.say(f"{child.name} is ready, process {child.pid}")
-        ids = runtime.queue.outbox(CLIENT).send_many(INBOX, FUNCTION, ({"n": n} for n in range(requests)))
-        audience.say(f"{requests:,} requests are sent")
+        audience.say(f"the client sends {requests:,} requests")
+        client = _Client(runtime, requests)
+        client.send(requests // 2)
         _await_answers(runtime, requests // 2, requests, audience)
-        _kill_at_work(children[VICTIM], audience)
+        _kill_at_work(children[VICTIM], client, audience)
         _await_answers(runtime, requests, requests, audience)
-        right = _read_answers(runtime, ids)
+        right = client.read_answers()
         for name, child in children.items():
             if name != VICTIM:
                 child.stop()
-        return read_ledger(runtime, directory, ids, right)
+        return read_ledger(runtime, directory, client.ids, right)
+
+
+class _Client:
+    """Asks for the squares of 0, 1, 2 …"""
+
+    def __init__(self, runtime: Runtime, requests: int) -> None:
+        self._outbox = runtime.queue.outbox(CLIENT)
+        self._requests = requests
+        self.ids: list[str] = []
+
+    @property
+    def unsent(self) -> int:
+        return self._requests - len(self.ids)
+
+    def send(self, count: int) -> None:
+        """The next requests, so many, or as many as are left."""
+        first = len(self.ids)
+        numbers = range(first, first + min(count, self.unsent))
+        self.ids += self._outbox.send_many(INBOX, FUNCTION, [{"n": n} for n in numbers])
+
+    def read_answers(self) -> int:
+        """Fetch every answer; how many are right."""
+        answers = map(self._outbox.poll, self.ids)
+        return sum(
+            answer is not None and answer.is_ok and answer.payload == {"n": n, "square": n**2}
+            for n, answer in enumerate(answers)
+        )
 
 
 def _await_ready(child: Child) -> None:
@@ -69,25 +97,17 @@ def _await_answers(runtime: Runtime, wanted: int, requests: int, audience: Audie
         time.sleep(LOOK_EVERY_S)
 
 
-def _kill_at_work(victim: Child, audience: Audience) -> None:
-    """Kill it when it has worked on messages and the queue does not know that yet: the worst moment."""
+def _kill_at_work(victim: Child, client: _Client, audience: Audience) -> None:
+    """Kill it when it has worked on requests and the queue does not know that yet: the worst moment."""
     victim.tell(HOLD)
     held = 0
-    deadline = time.monotonic() + HOLD_TIMEOUT_S
-    while held < THREADS and (left_s := deadline - time.monotonic()) > 0 and victim.hear(left_s):
-        held += 1
+    # The other worker is at it too and quick: requests come in small portions until the victim's hands are full.
+    while held < THREADS and client.unsent:
+        client.send(PORTION)
+        while held < THREADS and victim.hear(PORTION_TIMEOUT_S):
+            held += 1
     if not held:
-        raise DemoFailed(f"{victim.name} got no message any more; run the demo with more requests")
+        raise DemoFailed(f"{victim.name} did not get a single request of the second half")
+    client.send(client.unsent)
     victim.kill()
     audience.say(f"{victim.name} is killed with SIGKILL: {held} requests done, but not yet finished in the queue")
-
-
-def _read_answers(runtime: Runtime, ids: list[str]) -> int:
-    """Fetch every answer as the client would; how many are right."""
-    outbox = runtime.queue.outbox(CLIENT)
-    right = 0
-    for n, message_id in enumerate(ids):
-        answer = outbox.poll(message_id)
-        if answer is not None and answer.state is MessageState.OK and answer.payload == {"n": n, "square": n**2}:
-            right += 1
-    return right

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -65,7 +66,9 @@ def postgres(*, is_needed: bool) -> Check:
         return ok("PostgreSQL server", str(server_programs(server_user())))
     except NotInstalled as error:
         found = absent("PostgreSQL server", "the tests need it", "postgresql", is_needed=is_needed)
-        return Check(found.name, found.health, found.found, f"{error.remedy}, or {found.remedy}", found.package)
+        return replace(found, remedy=f"{error.remedy}, or {found.remedy}")
+    except OSError:  # looking for it needs other programs, which are not there either
+        return absent("PostgreSQL server", "the tests need it", "postgresql", is_needed=is_needed)
 
 
 def chromium() -> Check:

@@ -12,6 +12,8 @@ create table event (
 create index event_by_subject on event (subject, seq);
 create index event_by_kind on event (kind, seq);
 create index event_by_age on event (at);
+-- Several processes may find the same one dead at once; it dies once.
+create unique index event_of_death on event (subject) where kind = 'process_died';
 
 create table inbox (
     name           text    primary key check (name <> ''),

@@ -1,0 +1,140 @@
+"""Real processes: rows that say who lives, and a process that was declared dead leaves at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.programs import ROOT
+from tests.support.tables import events, rows, states
+
+from towpath.db.processes import EXIT_CODE_DEAD
+from towpath.errors import DatabaseError, TowpathError
+from towpath.events import EventKind
+from towpath.runtime import Runtime
+from towpath.testing.waiting import wait_until
+
+HOLDER = """
+import json, sys, threading
+import towpath
+runtime = towpath.connect(database=json.loads(sys.argv[1]), process={"name": "holder", "lease_s": 1, "heartbeat_s": 0.2})
+inbox = runtime.queue.inbox("work")
+print(json.dumps([m.id for m in inbox.claim(10)]), flush=True)
+threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def holder(
+    make_runtime: Callable[..., Runtime], database_settings: dict[str, Any], request: pytest.FixtureRequest
+) -> subprocess.Popen[str]:
+    """A process that has claimed what waits in `work` and does nothing more."""
+    runtime = make_runtime()
+    runtime.queue.inbox("work")
+    runtime.queue.outbox("me").notice_many("work", "DO", range(3))
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, json.dumps(database_settings)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+
+    def end() -> None:
+        process.kill()
+        process.communicate()
+
+    request.addfinalizer(end)
+    assert process.stdout is not None
+    assert len(json.loads(process.stdout.readline())) == 3
+    return process
+
+
+def test_a_killed_process_is_declared_dead_and_its_claims_are_freed(
+    make_runtime: Callable[..., Runtime], holder: subprocess.Popen[str]
+) -> None:
+    survivor = make_runtime()
+    survivor.process()
+    holder.send_signal(signal.SIGKILL)
+    holder.wait(10)
+    wait_until(lambda: states(survivor.database) == ["NEW"] * 3, timeout_s=20, what="the freed claims")
+    [death] = wait_until(lambda: events(survivor.database, EventKind.PROCESS_DIED))
+    data = json.loads(death["data"])
+    assert (data["name"], data["pid"], data["host"]) == ("holder", holder.pid, socket.gethostname())
+
+
+def test_a_paused_process_that_was_declared_dead_leaves_when_it_wakes(
+    make_runtime: Callable[..., Runtime], holder: subprocess.Popen[str]
+) -> None:
+    survivor = make_runtime()
+    survivor.process()
+    holder.send_signal(signal.SIGSTOP)
+    try:
+        wait_until(lambda: states(survivor.database) == ["NEW"] * 3, timeout_s=20, what="the freed claims")
+    finally:
+        holder.send_signal(signal.SIGCONT)
+    assert holder.wait(20) == EXIT_CODE_DEAD
+
+
+def test_an_interrupted_process_stops_in_order_when_it_closes(
+    make_runtime: Callable[..., Runtime], database_settings: dict[str, Any]
+) -> None:
+    watcher = make_runtime()
+    first = make_runtime(process={"name": "first"})
+    process = first.process()
+    [row] = rows(watcher.database, "process")
+    assert (row["id"], row["name"], row["host"], row["pid"], row["state"]) == (
+        process.id,
+        "first",
+        socket.gethostname(),
+        os.getpid(),
+        "alive",
+    )
+    assert row["started_at"] <= row["beat_at"] < row["lease_until"]
+    first.close()
+    [row] = rows(watcher.database, "process")
+    assert row["state"] == "stopped"
+    told = [(event["kind"], event["subject"]) for event in rows(watcher.database, "event")]
+    assert told == [("process_started", process.id), ("process_stopped", process.id)]
+
+
+def test_only_who_claims_has_a_row(runtime: Runtime) -> None:
+    runtime.queue.inbox("work")
+    runtime.queue.outbox("me").notice("work", "DO")
+    runtime.queue.browser().page()
+    assert rows(runtime.database, "process") == []
+    runtime.queue.inbox("work").claim()
+    assert len(rows(runtime.database, "process")) == 1
+
+
+def test_beats_move_the_lease(runtime: Runtime) -> None:
+    runtime.process()
+    [first] = rows(runtime.database, "process")
+    wait_until(lambda: rows(runtime.database, "process")[0]["lease_until"] > first["lease_until"])
+
+
+def test_a_closed_runtime_says_so_and_may_be_closed_again(make_runtime: Callable[..., Runtime]) -> None:
+    runtime = make_runtime()
+    inbox = runtime.queue.inbox("work")
+    runtime.process()
+    runtime.close()
+    runtime.close()
+    with pytest.raises(TowpathError, match="closed"):
+        inbox.claim()
+    with pytest.raises(DatabaseError, match="closed"):
+        runtime.queue.outbox("me").notice("work", "DO")
+
+
+def test_closing_leaves_no_thread_behind(make_runtime: Callable[..., Runtime]) -> None:
+    before = set(threading.enumerate())
+    runtime = make_runtime()
+    worker = runtime.queue.asynchronous("work")
+    worker.start()
+    runtime.queue.outbox("me").notice("work", "DO")
+    worker.stop()
+    runtime.close()
+    wait_until(lambda: set(threading.enumerate()) <= before, what="the end of all its threads")

@@ -1,0 +1,148 @@
+"""On SQLite a write transaction holds up every other writer: at the largest batches it stays under 250 ms."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.quiet import LEASE_S, Quiet, shift
+
+from towpath.db import sqlite
+from towpath.queue.inbox import MOST_PER_CLAIM
+from towpath.settings import Settings
+
+MOST_S = 0.250
+ROUNDS = 3  # the best of so many counts: other programs on this machine are not what is measured
+
+
+class Stopwatch:
+    """How long each write transaction lasted, from its begin to its commit."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.longest_s = 0.0
+        enter, leave = sqlite._Write.__enter__, sqlite._Write.__exit__
+        began: dict[int, float] = {}
+
+        def timed_enter(write: Any) -> Any:
+            entered = enter(write)
+            began[id(write)] = time.perf_counter()
+            return entered
+
+        def timed_leave(write: Any, *error: Any) -> None:
+            leave(write, *error)
+            self.longest_s = max(self.longest_s, time.perf_counter() - began.pop(id(write)))
+
+        monkeypatch.setattr(sqlite._Write, "__enter__", timed_enter)
+        monkeypatch.setattr(sqlite._Write, "__exit__", timed_leave)
+
+    def best_of(self, round_: Callable[[], Any]) -> float:
+        taken = []
+        for _ in range(ROUNDS):
+            self.longest_s = 0.0
+            round_()
+            taken.append(self.longest_s)
+            if taken[-1] < MOST_S:
+                break
+        return min(taken)
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Iterator[Quiet]:
+    """With the default durability, on SQLite."""
+    made = Quiet.open(
+        Settings(
+            database={"url": f"sqlite:///{tmp_path}/towpath.db"},  # type: ignore[arg-type]
+            process={"heartbeat_s": LEASE_S / 5, "lease_s": LEASE_S},  # type: ignore[arg-type]
+            queue={"retention": {"ok_s": 60, "event_s": 60}},  # type: ignore[arg-type]
+        )
+    )
+    yield made
+    made.runtime.close()
+
+
+@pytest.fixture
+def stopwatch(quiet: Quiet, monkeypatch: pytest.MonkeyPatch) -> Stopwatch:
+    quiet.queue.inbox("work")
+    return Stopwatch(monkeypatch)
+
+
+def fill(quiet: Quiet, count: int = MOST_PER_CLAIM, kind: str = "notice_many") -> None:
+    getattr(quiet.queue.outbox("me"), kind)("work", "DO", ({"number": n, "text": "x" * 100} for n in range(count)))
+
+
+def test_sending_many(quiet: Quiet, stopwatch: Stopwatch) -> None:
+    assert 0 < stopwatch.best_of(lambda: fill(quiet)) < MOST_S
+
+
+def test_sending_many_large_ones(quiet: Quiet, stopwatch: Stopwatch) -> None:
+    def send() -> None:
+        quiet.queue.outbox("me").notice_many("work", "DO", ["x" * 1_000_000] * 12)
+
+    assert 0 < stopwatch.best_of(send) < MOST_S
+
+
+@pytest.mark.parametrize("kind", ["notice_many", "send_many"])
+def test_claiming_and_finishing_the_largest_batch(quiet: Quiet, stopwatch: Stopwatch, kind: str) -> None:
+    inbox = quiet.queue.inbox("work")
+    claims: list[float] = []
+    finishes: list[float] = []
+    for _ in range(ROUNDS):
+        fill(quiet, kind=kind)
+        stopwatch.longest_s = 0.0
+        messages = inbox.claim(MOST_PER_CLAIM)
+        claims.append(stopwatch.longest_s)
+        assert len(messages) == MOST_PER_CLAIM
+        stopwatch.longest_s = 0.0
+        inbox.finish(messages, {"done": True})
+        finishes.append(stopwatch.longest_s)
+    assert 0 < min(claims) < MOST_S
+    assert 0 < min(finishes) < MOST_S
+
+
+def test_releasing_and_failing_the_largest_batch(quiet: Quiet, stopwatch: Stopwatch) -> None:
+    inbox = quiet.queue.inbox("work")
+    fill(quiet)
+    assert 0 < stopwatch.best_of(lambda: inbox.release(inbox.claim(MOST_PER_CLAIM))) < MOST_S
+
+    def fail() -> None:
+        fill(quiet)
+        inbox.fail(inbox.claim(MOST_PER_CLAIM), "broke")
+
+    assert 0 < stopwatch.best_of(fail) < MOST_S
+
+
+def test_reaping(quiet: Quiet, stopwatch: Stopwatch) -> None:
+    def reap() -> None:
+        outbox = quiet.queue.outbox("me")
+        with quiet.database.transaction() as tx:
+            for number in range(2_000):
+                outbox.notice("work", "DO", number, ttl_s=1, tx=tx)
+        shift(2, quiet)
+        stopwatch.longest_s = 0.0
+        assert quiet.caretaker.reap() == 2_000
+
+    assert 0 < stopwatch.best_of(reap) < MOST_S
+
+
+def test_freeing_and_cleaning(quiet: Quiet, stopwatch: Stopwatch) -> None:
+    inbox = quiet.queue.inbox("work", "again", 100)
+    fill(quiet)
+    quiet.hold_lease()
+    freeing = []
+    for turn in range(ROUNDS):
+        messages = inbox.claim(MOST_PER_CLAIM)
+        quiet.database.connection().execute("update message set owner = ?", (f"dead-{turn}",))  # type: ignore[attr-defined]
+        stopwatch.longest_s = 0.0
+        assert quiet.caretaker.free_the_dead() == len(messages)
+        freeing.append(stopwatch.longest_s)
+    assert 0 < min(freeing) < MOST_S
+    inbox.finish(inbox.claim(MOST_PER_CLAIM))
+    shift(100, quiet)
+    stopwatch.longest_s = 0.0
+    done = quiet.queue.janitor().clean()
+    assert done["ok"] == MOST_PER_CLAIM
+    assert done["events"] >= MOST_PER_CLAIM
+    assert 0 < stopwatch.longest_s < 2 * MOST_S  # measured once: there is no second backlog to clean
