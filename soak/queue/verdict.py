@@ -70,9 +70,18 @@ def _rows(
         ("handled more than once", f"{len(again):,}, of which {len(again.keys() & freed.keys()):,} with a freed claim"),
         ("claims freed / given up", f"{freed.total():,} / {ledger.count(EventKind.MESSAGE_GIVEN_UP).total():,}"),
         ("killed", ", ".join(f"{count} {role}s" for role, count in crew.kills.items()) or "nobody"),
+        ("of these killed with claims / before they had a row", _how_killed(outcome)),
         ("ended by themselves", f"{len(crew.gave_up)}"),
         ("deaths recorded / processes dead", f"{len(ledger.of_kind(EventKind.PROCESS_DIED))} / {len(ledger.dead)}"),
         ("alive but declared dead", f"{len(crew.declared_dead)}"),
         ("database", "; ".join(outcome.faults)),
         ("duration", f"{outcome.duration_s:.0f} s"),
     )
+
+
+def _how_killed(outcome: Outcome) -> str:
+    """Producers never have a row, and a worker may be killed before it has one."""
+    ledger, killed = outcome.ledger, outcome.crew.killed
+    holders = {event.data["owner"] for event in ledger.of_kind(EventKind.CLAIM_FREED)}
+    known = {process.pid for process in ledger.processes}
+    return f"{len(holders)} / {len(killed - known)}"

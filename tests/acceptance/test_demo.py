@@ -53,7 +53,7 @@ def test_every_request_is_answered_once(tmp_path: Path) -> None:
     assert sum(worker["answered"] for worker in ledger["workers"]) == REQUESTS
     victim, survivor = ledger["workers"]
     assert (victim["died"], survivor["died"]) == (True, False)
-    assert victim["worked_on"] - victim["answered"] == ledger["worked_on_twice"] == ledger["claims_freed"] > 0
+    assert 0 < victim["worked_on"] - victim["answered"] == ledger["worked_on_twice"] <= ledger["claims_freed"]
     assert survivor["worked_on"] == survivor["answered"]
     assert workers_in(home) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.support.cli import CommandLine
+from tests.support.cli import CommandLine, on_terminal
 
 from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
@@ -91,7 +91,7 @@ def test_list_for_people_is_one_safe_line_a_message(
     whole = command.ok("queue", "list", "--state", "ERR").lines
     assert len(whole) == 2
     assert whole[1].endswith("no \\x1b[31msuch\\nfruit")
-    monkeypatch.setenv("COLUMNS", "80")
+    on_terminal(monkeypatch, 80)
     cut = command.ok("queue", "list", "--state", "ERR").lines
     assert [len(line) <= 80 for line in cut] == [True, True]
     assert prices[2] in cut[1]

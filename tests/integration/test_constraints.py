@@ -36,8 +36,8 @@ REFUSED = [
     "update message set function = ''",
     "update message set ttl_s = 0",
     "update message set id = null",
-    "insert into message (id, inbox, function, payload, created_at, updated_at) select id, inbox, function, payload, 1, 1"
-    " from message",
+    "insert into message (id, inbox, function, payload, created_at, updated_at)"
+    " select id, inbox, function, payload, 1, 1 from message",
     "insert into message (id, inbox, function, payload, state, created_at, updated_at)"
     " values ('01900000-0000-7000-8000-000000000002', 'work', 'DO', '1', 'ACK', 1, 1)",
     "update inbox set on_owner_death = 'maybe'",

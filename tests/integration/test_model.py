@@ -280,7 +280,7 @@ def test_the_queue_does_what_its_model_does(quiet: Quiet) -> None:
         pass
 
     Machine.quiet = quiet
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Machine,
         settings=settings(
             max_examples=examples,

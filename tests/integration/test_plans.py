@@ -31,7 +31,8 @@ from {numbers}
 SOURCES = {
     "sqlite": {
         "id": "printf('%08x-0000-7000-8000-000000000000', n)",
-        "numbers": f"(with recursive c(n) as (select 1 union all select n + 1 from c where n < {ROWS}) select n from c)",
+        "numbers": "(with recursive c (n) as (select 1 union all select n + 1 from c"
+        f" where n < {ROWS}) select n from c)",
     },
     "postgres": {
         "id": "(lpad(to_hex(n), 8, '0') || '-0000-7000-8000-000000000000')::uuid",

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,7 +25,8 @@ from towpath.testing.waiting import wait_until
 HOLDER = """
 import json, sys, threading
 import towpath
-runtime = towpath.connect(database=json.loads(sys.argv[1]), process={"name": "holder", "lease_s": 1, "heartbeat_s": 0.2})
+lease = {"name": "holder", "lease_s": 1, "heartbeat_s": 0.2}
+runtime = towpath.connect(database=json.loads(sys.argv[1]), process=lease)
 inbox = runtime.queue.inbox("work")
 print(json.dumps([m.id for m in inbox.claim(10)]), flush=True)
 threading.Event().wait()
@@ -33,9 +34,7 @@ threading.Event().wait()
 
 
 @pytest.fixture
-def holder(
-    make_runtime: Callable[..., Runtime], database_settings: dict[str, Any], request: pytest.FixtureRequest
-) -> subprocess.Popen[str]:
+def holder(make_runtime: Callable[..., Runtime], database_settings: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     """A process that has claimed what waits in `work` and does nothing more."""
     runtime = make_runtime()
     runtime.queue.inbox("work")
@@ -43,15 +42,13 @@ def holder(
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, json.dumps(database_settings)], stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
-
-    def end() -> None:
+    try:
+        assert process.stdout is not None
+        assert len(json.loads(process.stdout.readline())) == 3
+        yield process
+    finally:
         process.kill()
         process.communicate()
-
-    request.addfinalizer(end)
-    assert process.stdout is not None
-    assert len(json.loads(process.stdout.readline())) == 3
-    return process
 
 
 def test_a_killed_process_is_declared_dead_and_its_claims_are_freed(

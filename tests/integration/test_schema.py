@@ -120,7 +120,7 @@ def test_a_migration_that_fails_is_rolled_back_whole(
     target = targets(database)[-1]
     before = target.applied(), [] if was_empty else target.catalogue()
     future(database, "create table more (x integer);\nalter table no_such_table add column y integer;\n", monkeypatch)
-    with pytest.raises(SchemaError, match="upgrading failed and was rolled back: .*no_such_table"):
+    with pytest.raises(SchemaError, match=r"upgrading failed and was rolled back: .*no_such_table"):
         upgrade(target)
     assert (target.applied(), [] if was_empty else target.catalogue()) == before
     with pytest.raises((sqlite3.OperationalError, psycopg.errors.UndefinedTable)):
@@ -197,7 +197,7 @@ def test_several_processes_start_at_once_on_an_empty_database(
 
 
 def test_a_directory_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DatabaseUnavailable, match="the directory .* does not exist; make it first"):
+    with pytest.raises(DatabaseUnavailable, match=r"the directory .* does not exist; make it first"):
         open_database(DatabaseSettings(url=f"sqlite:///{tmp_path}/no/such/towpath.db"))
 
 

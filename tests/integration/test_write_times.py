@@ -54,9 +54,9 @@ def quiet(tmp_path: Path) -> Iterator[Quiet]:
     """With the default durability, on SQLite."""
     made = Quiet.open(
         Settings(
-            database={"url": f"sqlite:///{tmp_path}/towpath.db"},  # type: ignore[arg-type]
-            process={"heartbeat_s": LEASE_S / 5, "lease_s": LEASE_S},  # type: ignore[arg-type]
-            queue={"retention": {"ok_s": 60, "event_s": 60}},  # type: ignore[arg-type]
+            database={"url": f"sqlite:///{tmp_path}/towpath.db"},
+            process={"heartbeat_s": LEASE_S / 5, "lease_s": LEASE_S},
+            queue={"retention": {"ok_s": 60, "event_s": 60}},
         )
     )
     yield made

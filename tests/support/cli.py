@@ -72,5 +72,11 @@ def variables(database_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
     found = {f"TOWPATH_DATABASE__{key.upper()}": str(value) for key, value in database_settings.items()}
     for name, value in found.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.delenv("COLUMNS", raising=False)  # tables are whole, whatever terminal the tests are run in
     return found
+
+
+def on_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    """What is written from here on goes to a terminal of this width that knows no colours."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", str(width))

@@ -65,7 +65,7 @@ class Hold:
 
 @contextmanager
 def held_at(point: CrashPoint, act: Callable[[], T]) -> Iterator[tuple[Acting[T], Hold]]:
-    """Run `act` in a thread until it comes to the point; it goes on when `released` is set, at the latest at the end."""
+    """Run `act` in a thread until it comes to the point; it goes on when `released` is set."""
     hold = Hold(point)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(crash, "here", hold.here)

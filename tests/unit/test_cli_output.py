@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.cli import on_terminal
 
 from towpath.cli.output import (
     Column,
@@ -83,7 +84,7 @@ ROWS: list[list[object]] = [["i" * 36, "x" * 60, 7, "m"], ["j", None, 1234, None
 def test_a_table_fits_the_terminal(
     width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
+    on_terminal(monkeypatch, width)
     print_table(COLUMNS, ROWS)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3, "a row is one line"
@@ -94,7 +95,7 @@ def test_a_table_fits_the_terminal(
 
 
 def test_a_table_in_a_pipe_is_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
     print_table(COLUMNS, ROWS)
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == f"{'i' * 36}  {'x' * 60}     7  m"

@@ -7,12 +7,12 @@ are stored, so that no number changes on the way.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -107,8 +107,8 @@ class Column:
 def console() -> Console:
     from rich.console import Console
 
-    # Rich asks the terminal, or takes 80 columns, unless it is given both width and height.
-    width, height = (None, None) if sys.stdout.isatty() or "COLUMNS" in os.environ else (WITHOUT_LIMIT, 25)
+    # Rich would cut to the variable COLUMNS in a pipe too, and some programs leave that to all their children.
+    width, height = get_terminal_size() if sys.stdout.isatty() else (WITHOUT_LIMIT, 25)
     return Console(width=width, height=height, highlight=False, markup=False, emoji=False)
 
 

@@ -49,7 +49,7 @@ class Ledger:
             self.states[MessageState.OK] == self.requests == sum(self.states.values()) == self.right_answers
             and self.answers_min == self.answers_max == 1
             and self.never_worked_on == 0
-            and self.worked_on_twice == self.claims_freed > 0
+            and 0 < self.worked_on_twice <= self.claims_freed
             and [worker.died for worker in self.workers].count(True) == 1
         )
 
