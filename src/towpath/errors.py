@@ -110,6 +110,14 @@ class IllegalMove(Refused):
         )
 
 
+class ChangedMeanwhile(Refused):
+    """Somebody else changed the message since you read it. Look at it again before you change it."""
+
+    def __init__(self, message_id: str) -> None:
+        self.message_id = message_id
+        super().__init__(f"message {message_id} was changed by somebody else since you read it; look at it again")
+
+
 class ClaimLost(Refused):
     """This process does not hold the claim any more. Its work on the message does not count; somebody else has it."""
 

@@ -17,5 +17,5 @@ MESSAGES = 1_200
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_every_message_ends_once(database: str) -> None:
     """What is printed is shown by pytest when this fails, with the seed."""
-    plan = Plan(database, SECONDS, MESSAGES, workers=2, kill_every_s=1.0, seed=random.randrange(10**6))  # noqa: S311
+    plan = Plan(database, SECONDS, MESSAGES, workers=2, kill_every_s=1.0, seed=random.randrange(10**6))
     assert soak(plan, Console(width=120)).problems == ()

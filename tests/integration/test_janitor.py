@@ -65,14 +65,29 @@ def test_retention_by_state_is_a_setting(make_quiet: Make, retention: dict[str, 
 def test_age_counts_from_the_end_not_from_the_sending(make_quiet: Make) -> None:
     quiet = make_quiet(queue={"retention": {"ok_s": 100}})
     inbox = quiet.queue.inbox("work")
-    quiet.queue.outbox("me").notice("work", "DO")
+    quiet.queue.outbox("me").notice_many("work", "DO", range(2))
     shift(1_000, quiet)
     inbox.finish(inbox.claim())
     quiet.queue.janitor().clean()
-    assert states(quiet.database) == ["OK"]
+    assert states(quiet.database) == ["OK", "NEW"]
     shift(101, quiet)
     quiet.queue.janitor().clean()
-    assert states(quiet.database) == []
+    assert states(quiet.database) == ["NEW"]
+
+
+def test_a_number_is_never_given_twice(make_quiet: Make) -> None:
+    """Whoever follows the queue by number would miss the second message that has it. So the newest is kept."""
+    quiet = make_quiet(queue={"retention": {"ok_s": 100}})
+    inbox = quiet.queue.inbox("work")
+    outbox = quiet.queue.outbox("me")
+    outbox.notice_many("work", "DO", range(3))
+    claimed = inbox.claim(3)
+    inbox.finish(claimed)
+    shift(101, quiet)
+    assert quiet.queue.janitor().clean()["ok"] == 2
+    sent = outbox.notice("work", "DO")
+    assert quiet.queue.browser().message(sent).seq > claimed[-1].seq
+    assert quiet.queue.janitor().clean()["ok"] == 1
 
 
 def test_an_old_one_behind_young_ones_is_found(make_quiet: Make) -> None:
@@ -154,6 +169,7 @@ def test_two_at_once_share_the_work(make_quiet: Make) -> None:
     inbox = quiet.queue.inbox("work")
     quiet.queue.outbox("me").notice_many("work", "DO", range(100))
     inbox.finish(inbox.claim(100))
+    quiet.queue.outbox("me").notice("work", "DO")
     shift(101, quiet, other)
     done = [box.queue.janitor().clean()["ok"] for box in (quiet, other)]
     assert done == [100, 0]

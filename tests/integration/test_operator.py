@@ -189,7 +189,7 @@ def test_an_edit_is_refused_when_someone_was_faster(scene: Scene) -> None:
     seen = scene.quiet.queue.browser().message(scene.asked)
     scene.quiet.queue.operator("bob").edit(scene.asked, "first", payload="of bob")
     before = scene.everything()
-    with pytest.raises(IllegalMove, match="editing what it was when you read it"):
+    with pytest.raises(Refused, match="was changed by somebody else since you read it; look at it again"):
         scene.operator.edit(scene.asked, "second", payload="of ada", seen=seen)
     assert scene.everything() == before
     assert message_row(scene.quiet.database, scene.asked)["payload"] == '"of bob"'
@@ -198,7 +198,7 @@ def test_an_edit_is_refused_when_someone_was_faster(scene: Scene) -> None:
 def test_an_edit_is_refused_when_it_was_claimed_and_given_back(scene: Scene) -> None:
     seen = scene.quiet.queue.browser().message(scene.asked)
     scene.inbox.release(scene.inbox.claim())
-    with pytest.raises(IllegalMove):
+    with pytest.raises(Refused, match="was changed by somebody else"):
         scene.operator.edit(scene.asked, "why", payload=1, seen=seen)
 
 

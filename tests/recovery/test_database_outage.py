@@ -20,6 +20,7 @@ from towpath.testing.waiting import wait_until
 
 LEASE_S = 1.2
 AWAY_S = 3.0
+WORKERS = 4
 MESSAGES = 30
 
 
@@ -35,12 +36,12 @@ def stage(server: PostgresServer, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-@pytest.mark.parametrize("threads", [0, 2])
-def test_nobody_alive_loses_a_claim(stage: Stage, server: PostgresServer, mode: StopMode, threads: int) -> None:
+@pytest.mark.parametrize(("threads", "mode"), [(0, "fast"), (2, "immediate")])
+def test_nobody_alive_loses_a_claim(stage: Stage, server: PostgresServer, threads: int, mode: StopMode) -> None:
     """Handlers that end while the database is away wait for it, and their work counts."""
+    workers = [stage.start("work", threads=threads, pause_s=0.2) for _ in range(WORKERS)]
+    stage.wait_for("started", WORKERS)
     fill(stage, "double", True, MESSAGES)
-    workers = [stage.start("work", threads=threads, pause_s=0.2) for _ in range(4)]
     stage.wait_for("handled", 5)
     server.stop(mode)
     back_at = time.monotonic() + AWAY_S

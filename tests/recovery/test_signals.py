@@ -98,7 +98,7 @@ def test_sigkill_at_random_moments(stage: Stage, threads: int) -> None:
         victim = stage.start("work", threads=threads, pause_s=0.005)
         stage.wait_for("started", 1 + len(stage.killed) + 1)
         seen = len(stage.journal("handled"))
-        stage.wait_for("handled", min(240, seen + random.randint(0, 25)))  # noqa: S311 - the seed is pytest-randomly's
+        stage.wait_for("handled", min(240, seen + random.randint(0, 25)))
         stage.kill(victim)
     stage.stop(steady)
     stage.run("recover", threads=threads)

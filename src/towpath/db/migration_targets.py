@@ -143,7 +143,7 @@ def targets(database: Database) -> list[Target]:
     """All that has to be migrated for this database."""
     match database:
         case SqliteDatabase():
-            return [SqliteTarget(database.beats, "sqlite_beats"), SqliteTarget(database, "sqlite")]
+            return [SqliteTarget(database, "sqlite"), SqliteTarget(database.beats, "sqlite_beats")]
         case PostgresDatabase():
             return [PostgresTarget(database)]
     raise DatabaseError(f"no migrations for {type(database).__name__}")

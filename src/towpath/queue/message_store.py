@@ -12,7 +12,7 @@ from typing import Any
 from towpath.clock import MICROS
 from towpath.db import Database, Queries, Transaction
 from towpath.db.text import storable
-from towpath.errors import DuplicateMessage, IllegalMove, RequestDied, UnknownMessage
+from towpath.errors import ChangedMeanwhile, DuplicateMessage, IllegalMove, RequestDied, UnknownMessage
 from towpath.queue.message import Draft, Message
 from towpath.queue.state import MOVES, TERMINAL, MessageState, Move, OnOwnerDeath
 
@@ -215,7 +215,7 @@ class MessageStore:
     def take(self, tx: Transaction, message_id: str, owner: str) -> None:
         """Claim one message for a person or the reader of an answer; it is ended in the same transaction."""
         if not tx.rows(self._sql["take_message"], {"id": message_id, "owner": owner}):
-            self._refuse(tx, message_id, Move.FINISH)
+            raise IllegalMove(message_id, self.read(tx, message_id).state, "answering it", MOVES[Move.KILL].sources)
 
     def take_answer(self, tx: Transaction, message_id: str, owner: str) -> None:
         """Claim and finish an answer in one act. Someone else who waits for it may have been faster: both have it."""
@@ -226,7 +226,9 @@ class MessageStore:
         params = {"id": seen.id, "payload": payload_json, "headers": headers_json, "seen_at": seen.updated_us}
         if not tx.rows(self._sql["edit_message"], params):
             found = self.read(tx, seen.id)
-            raise IllegalMove(seen.id, found.state, "editing what it was when you read it", [MessageState.NEW])
+            if found.state is MessageState.NEW:
+                raise ChangedMeanwhile(seen.id)
+            raise IllegalMove(seen.id, found.state, "editing", [MessageState.NEW])
 
     def _refuse(self, tx: Transaction, message_id: str, move: Move) -> None:
         raise IllegalMove(message_id, self.read(tx, message_id).state, move, MOVES[move].sources)

@@ -53,9 +53,9 @@ select max(seq), max(created_at)
 from (select seq, created_at from message where seq > :after order by seq limit :limit) as span;
 
 -- name: delete_in_span
--- Delete, within one stretch, what ended before the time that is set for its state.
+-- Delete, within one stretch, what ended before its time; never the newest message, or its number would come again.
 delete from message
-where seq > :after and seq <= :upto
+where seq > :after and seq <= :upto and seq < (select max(seq) from message)
   and ((state = 'OK' and updated_at < :ok_before) or (state = 'ERR' and updated_at < :err_before)
        or (state = 'DEAD' and updated_at < :dead_before))
 returning state;
@@ -130,7 +130,7 @@ order by inbox.name, message.state;
 -- name: finish_claims
 -- Claims of one process are done; by one tick of it.
 update message set state = 'OK', reason = null, updated_at = :now
-where state = 'ACK' and owner = :owner and owner_tick = :tick and seq in ($listed_seqs)
+where state = 'ACK' and owner = :owner and owner_tick = :tick and seq $among_seqs
 returning seq;
 
 -- name: finish_claim
@@ -141,32 +141,32 @@ where state = 'ACK' and owner = :owner and owner_tick = :tick and seq = :seq;
 -- name: fail_claims
 -- Claims of one process have failed; by one tick of it, or all.
 update message set state = 'ERR', reason = :reason, updated_at = :now
-where state = 'ACK' and owner = :owner and owner_tick = coalesce(:tick, owner_tick) and seq in ($listed_seqs)
+where state = 'ACK' and owner = :owner and owner_tick = coalesce(:tick, owner_tick) and seq $among_seqs
 returning seq;
 
 -- name: give_up_claims
 -- Claims of a dead process are given up.
 update message set state = 'DEAD', reason = :reason, updated_at = :now
-where state = 'ACK' and owner = :owner and seq in ($listed_seqs)
+where state = 'ACK' and owner = :owner and seq $among_seqs
 returning seq;
 
 -- name: free_claims
 -- Claims of a dead process wait again.
 update message set state = 'NEW', owner = null, owner_tick = null, reason = :reason, updated_at = :now
-where state = 'ACK' and owner = :owner and seq in ($listed_seqs)
+where state = 'ACK' and owner = :owner and seq $among_seqs
 returning seq;
 
 -- name: release_claims
 -- Claims of one process and tick are given back unworked.
 update message set state = 'NEW', owner = null, owner_tick = null, give_backs = give_backs + 1,
                    deliver_after = :now + :delay_us, updated_at = :now
-where state = 'ACK' and owner = :owner and owner_tick = :tick and seq in ($listed_seqs)
+where state = 'ACK' and owner = :owner and owner_tick = :tick and seq $among_seqs
 returning seq;
 
 -- name: ended_by_tick
 -- Which of these claims this very tick has brought to an end; asked when the answer to that was lost.
 select seq from message
-where state = :state and owner = :owner and owner_tick = :tick and seq in ($listed_seqs);
+where state = :state and owner = :owner and owner_tick = :tick and seq $among_seqs;
 
 -- name: eavesdrop
 -- What waits in an inbox or is being worked on, without touching it.
@@ -192,9 +192,9 @@ order by seq desc limit :limit;
 -- name: relatives
 -- Messages that these ids name, or that name one of these ids.
 select $columns from message where seq in (
-    select seq from message where id in ($listed_ids)
-    union select seq from message where related_id in ($listed_ids)
-    union select seq from message where audit_id in ($listed_ids))
+    select seq from message where id $among_ids
+    union select seq from message where related_id $among_ids
+    union select seq from message where audit_id $among_ids)
 order by seq limit :limit;
 
 -- name: messages_after

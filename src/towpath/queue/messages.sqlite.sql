@@ -2,13 +2,13 @@
 -- Not a query: the order in which messages were sent.
 seq;
 
--- name: listed_seqs
--- Not a query: the numbers in the JSON array :seqs.
-select value from json_each(:seqs);
+-- name: among_seqs
+-- Not a query: is one of the numbers in the JSON array :seqs.
+in (select value from json_each(:seqs));
 
--- name: listed_ids
--- Not a query: the ids in the JSON array :ids.
-select value from json_each(:ids);
+-- name: among_ids
+-- Not a query: is one of the ids in the JSON array :ids.
+in (select value from json_each(:ids));
 
 -- name: claim_one
 -- Give the oldest waiting message that is not delayed to one process: much cheaper than looking at the delayed, too.

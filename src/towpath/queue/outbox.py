@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from towpath import crash
 from towpath.clock import MICROS
@@ -30,6 +30,20 @@ def reply_inbox(outbox: str) -> str:
     return f"{outbox}//reply"
 
 
+class Options(TypedDict, total=False):
+    """What may be said about a message besides what it says."""
+
+    headers: Mapping[str, Any] | None
+    delay_s: float | None
+    """It is not given to anyone before this many seconds have passed."""
+    ttl_s: float | None
+    """It is DEAD when nobody has claimed it this many seconds after it could be."""
+    message_id: str | None
+    """A UUID made by the sender: sending again with the same one is refused, so that it is safe to send again."""
+    related_id: str | None
+    """The message that this one belongs to."""
+
+
 class Outbox:
     """Sends messages under a name. Any number of threads and processes may use the same name."""
 
@@ -45,20 +59,14 @@ class Outbox:
         function: str,
         payload: Any = None,
         *,
-        headers: Mapping[str, Any] | None = None,
-        delay_s: float | None = None,
-        ttl_s: float | None = None,
-        message_id: str | None = None,
-        related_id: str | None = None,
         tx: Transaction | None = None,
+        **options: Unpack[Options],
     ) -> str:
         """Send a request and return its id; the answer is fetched by `wait` or `poll`.
 
         With `tx` it is sent when, and only when, the caller's transaction commits.
         """
-        draft = self._draft(
-            inbox, function, payload, headers, delay_s, ttl_s, message_id, related_id, self._reply_to, tx
-        )
+        draft = self._draft(inbox, function, payload, self._reply_to, tx, options)
         self._make_reply_inbox(tx)
         return self._write(draft, tx)
 
@@ -68,16 +76,11 @@ class Outbox:
         function: str,
         payload: Any = None,
         *,
-        headers: Mapping[str, Any] | None = None,
-        delay_s: float | None = None,
-        ttl_s: float | None = None,
-        message_id: str | None = None,
-        related_id: str | None = None,
         tx: Transaction | None = None,
+        **options: Unpack[Options],
     ) -> str:
         """Send a message to which no answer is expected, and return its id."""
-        draft = self._draft(inbox, function, payload, headers, delay_s, ttl_s, message_id, related_id, None, tx)
-        return self._write(draft, tx)
+        return self._write(self._draft(inbox, function, payload, None, tx, options), tx)
 
     def send_many(
         self, inbox: str, function: str, payloads: Iterable[Any], *, tx: Transaction | None = None
@@ -160,33 +163,19 @@ class Outbox:
             parts.ring_after(tx, reply_to)
 
     def _draft(
-        self,
-        inbox: str,
-        function: str,
-        payload: Any,
-        headers: Mapping[str, Any] | None,
-        delay_s: float | None,
-        ttl_s: float | None,
-        message_id: str | None,
-        related_id: str | None,
-        reply_to: str | None,
-        tx: Transaction | None,
+        self, inbox: str, function: str, payload: Any, reply_to: str | None, tx: Transaction | None, options: Options
     ) -> Draft:
-        parts = self._parts
-        parts.inboxes.check_known(check_name(inbox, "inbox"), tx)
-        limit = parts.settings.max_payload_bytes
-        return Draft(
-            id=new_id() if message_id is None else check_id(message_id),
-            inbox=inbox,
-            function=check_name(function, "function"),
-            payload_json=to_json(payload, limit),
-            headers_json="{}" if not headers else to_json(dict(headers), limit, "header"),
+        self._parts.inboxes.check_known(check_name(inbox, "inbox"), tx)
+        limit = self._parts.settings.max_payload_bytes
+        draft = Draft(
+            options.get("message_id") or new_id(),
+            inbox,
+            check_name(function, "function"),
+            to_json(payload, limit),
             reply_to=reply_to,
-            related_id=None if related_id is None else check_id(related_id),
             audit_id=current_message_id(),
-            delay_us=None if not delay_s else int((check_seconds(delay_s, "delay_s") or 0) * MICROS),
-            ttl_s=check_seconds(ttl_s, "ttl_s"),
         )
+        return _with_options(draft, options, limit) if options else draft
 
     def _write(self, draft: Draft, tx: Transaction | None) -> str:
         parts = self._parts
@@ -241,6 +230,22 @@ class Outbox:
         with parts.database.single() as own:
             parts.inboxes.register(own, self._reply_to, OnOwnerDeath.AGAIN, 1)
         self._has_reply_inbox = True
+
+
+def _with_options(draft: Draft, options: Options, max_bytes: int) -> Draft:
+    """The draft with what the sender said about it, all of it checked."""
+    headers = dict(options.get("headers") or {})
+    related_id = options.get("related_id")
+    delay_s = check_seconds(options.get("delay_s") or None, "delay_s")
+    return draft._replace(
+        id=check_id(draft.id),
+        headers_json=to_json(
+            {check_name(name, "header name"): value for name, value in headers.items()}, max_bytes, "header"
+        ),
+        related_id=None if related_id is None else check_id(related_id),
+        delay_us=None if delay_s is None else int(delay_s * MICROS),
+        ttl_s=check_seconds(options.get("ttl_s"), "ttl_s"),
+    )
 
 
 def _portions(payloads: list[str]) -> Iterator[slice]:

@@ -60,8 +60,14 @@ def from_json(text: str, what: str = "payload") -> Any:
     def refuse(constant: str) -> Any:
         raise ValueError(f"{constant} is not JSON")
 
+    def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise ValueError("a key stands twice in one object")
+        return found
+
     try:
-        return json.loads(text, parse_constant=refuse)
+        return json.loads(text, parse_constant=refuse, object_pairs_hook=without_repeats)
     except (ValueError, RecursionError) as error:
         raise BadPayload(f"the {what} is not JSON: {error}") from error
 
