@@ -12,6 +12,7 @@ TowpathError
 │   ├── UnknownMessage     no message has that id
 │   ├── DuplicateMessage   a message with that id was sent before
 │   ├── IllegalMove        the message is not in a state that this move starts from
+│   ├── ChangedMeanwhile   somebody else changed the message since it was read
 │   ├── ClaimLost          the claim was taken away, or was never this process's
 │   └── NoReplyExpected    an answer to a message that asked for none
 ├── NoAnswer               a request did not get its answer
@@ -24,6 +25,7 @@ TowpathError
 │       ├── SchemaTooNew       a newer Towpath has upgraded this database
 │       ├── SchemaTooOld       the database needs `towpath schema upgrade`
 │       └── SchemaDiffers      tables are not what the migrations make
+├── ServerFailed           a local server could not be set up, started or stopped
 └── ProcessDead            this process was declared dead, or could not renew its lease in time
 """
 
@@ -178,6 +180,10 @@ class SchemaTooOld(SchemaError):
 
 class SchemaDiffers(SchemaError):
     """A table, index or constraint is not what the migrations make. `towpath schema verify` lists the differences."""
+
+
+class ServerFailed(TowpathError):
+    """A local server could not be set up, started or stopped. The text ends with the last lines of its log."""
 
 
 class ProcessDead(TowpathError):

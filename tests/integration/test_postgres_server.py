@@ -10,7 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from towpath.stack.postgres import PostgresServer, ServerFailed
+from towpath.errors import ServerFailed
+from towpath.stack.postgres import PostgresServer
 from towpath.testing.servers import postgres_server
 
 

@@ -12,7 +12,7 @@ from subprocess import CompletedProcess
 from types import TracebackType
 from typing import Literal, Self
 
-from towpath.errors import TowpathError
+from towpath.errors import ServerFailed
 from towpath.stack.postgres_programs import (
     ServerUser,
     server_programs,
@@ -28,10 +28,6 @@ LOG_LINES_SHOWN = 15
 START_TIMEOUT_S = 60
 # The kernel's limit for the path of a Unix socket, with room for PostgreSQL's file name.
 SOCKET_DIRECTORY_LIMIT = 107 - len("/.s.PGSQL.65535.lock")
-
-
-class ServerFailed(TowpathError):
-    """A server could not be set up, started or stopped. The text ends with the last lines of its log."""
 
 
 class PostgresServer:
