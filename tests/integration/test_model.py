@@ -29,7 +29,7 @@ from towpath.queue.state import MOVES, Move
 from towpath.settings import ProcessSettings
 from towpath.testing.clock import SettableClock
 
-INBOXES = {"again": ("again", 2), "err": ("err", 5), "dead": ("dead", 5)}
+INBOXES = {"again": ("again", 2), "once": ("again", 1), "err": ("err", 5), "dead": ("dead", 5)}
 LEASE_S = 1e7
 EXAMPLES = {"sqlite": (150, 40), "postgres": (12, 40)}  # examples and steps of each
 
@@ -233,8 +233,8 @@ class QueueMachine(RuleBasedStateMachine):
         for one in late:
             self.change(one.id, state="DEAD")
 
-    @rule(who=st.integers(0, 1), how=st.sampled_from(["lease", "stop", "row"]))
-    def die(self, who: int, how: str) -> None:
+    @rule(who=st.integers(0, 1), how=st.sampled_from(["lease", "stop", "row"]), at_once=st.booleans())
+    def die(self, who: int, how: str, at_once: bool) -> None:
         dead = self.workers[who]
         match how:
             case "lease":
@@ -245,6 +245,8 @@ class QueueMachine(RuleBasedStateMachine):
                 by_hand(self.quiet.database, "delete from process where id = :id", id=dead.process.id)
         dead.is_alive = False
         self.workers[who] = self.start()
+        if at_once:
+            self.free_the_dead()
 
     @rule()
     def free_the_dead(self) -> None:

@@ -100,6 +100,12 @@ def recover(runtime: Runtime, journal: Journal, args: Args) -> None:
                 journal.write(did="died", id=request.id)
 
 
+def send_again_and_recover(runtime: Runtime, journal: Journal, args: Args) -> None:
+    """What an asker does that was interrupted, and then everybody else."""
+    send_each(runtime, journal, args)
+    recover(runtime, journal, args)
+
+
 def work_in_batches(runtime: Runtime, journal: Journal, args: Args) -> None:
     """Claim and finish by hand, several with each statement."""
     inbox = runtime.queue.inbox(INBOX)
@@ -222,6 +228,7 @@ ACTS: dict[str, Act] = {
         send_many,
         work,
         recover,
+        send_again_and_recover,
         work_in_batches,
         exchange_batches,
         care,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.register_assert_rewrite("tests.recovery.scenarios", "tests.recovery.stage")
+pytest.register_assert_rewrite("tests.recovery.traffic", "tests.recovery.upkeep", "tests.recovery.stage")
 
 from tests.recovery.stage import Stage  # noqa: E402 - the rewriting has to be asked for first
 

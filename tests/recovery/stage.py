@@ -19,9 +19,9 @@ from towpath.testing.processes import ChildProcess
 from towpath.testing.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-# As short as three beats allow, where one process at a time runs: nearly all of the time goes into waiting for leases.
-SHORTEST_LEASE_S = 0.6
-POLLING = {"poll_s": 0.5, "caretaker_s": 0.1}
+# Where one process at a time is alive nobody can take it for dead, and a test need not wait long for those who are.
+SHORTEST_LEASE_S = 0.3
+POLLING = {"poll_s": 0.5, "caretaker_s": 0.05}
 
 
 class Stage:
@@ -34,7 +34,7 @@ class Stage:
         self.left: set[str] = set()  # claims that the dead left behind
         self.left_handled: set[str] = set()  # those of them that a handler had already done
         self._sections = {
-            "process": {"heartbeat_s": 0.2, "lease_s": lease_s},
+            "process": {"heartbeat_s": lease_s / 3, "lease_s": lease_s},
             "queue": POLLING,
             "database": database_settings,
         }

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.recovery.scenarios import fill
+from tests.recovery.scenario import fill
 from tests.recovery.stage import Stage
 
 from towpath.errors import DatabaseUnavailable

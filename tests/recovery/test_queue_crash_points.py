@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.recovery.scenarios import SCENARIOS, Scenario
+from tests.recovery.scenario import Scenario
+from tests.recovery.scenarios import SCENARIOS
 from tests.recovery.stage import Stage
 
 from towpath.crash import CrashPoint

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.recovery.acts import INBOX
-from tests.recovery.scenarios import fill
+from tests.recovery.scenario import fill
 from tests.recovery.stage import Stage
 
 from towpath.db.processes import EXIT_CODE_DEAD
@@ -87,9 +87,9 @@ def test_thawed_worker_does_no_more_work(stage: Stage) -> None:
     assert {process.pid for process in stage.ledger().dead} == {frozen.pid}
 
 
-@pytest.mark.parametrize("threads", [0, 3])
-def test_sigkill_at_random_moments(stage: Stage, threads: int) -> None:
+def test_sigkill_at_random_moments(stage: Stage) -> None:
     """Two workers, one of which is killed again and again wherever it happens to be."""
+    threads = random.choice([0, 3])
     for function in ("double", "fail", "later"):
         fill(stage, function, True, 40)
         fill(stage, function, False, 40)

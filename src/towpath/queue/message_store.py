@@ -17,6 +17,18 @@ from towpath.queue.message import Draft, Message
 from towpath.queue.state import MOVES, TERMINAL, MessageState, Move, OnOwnerDeath
 
 _BATCH_COLUMNS = ("id", "payload", "inbox", "function", "reply_to", "audit_id", "created_at", "updated_at")
+_ANSWER_COLUMNS = (
+    "id",
+    "related_id",
+    "audit_id",
+    "inbox",
+    "function",
+    "payload",
+    "ttl_s",
+    "expires_at",
+    "created_at",
+    "updated_at",
+)
 
 # What follows the payload in a draft of the most usual kind: written by a shorter statement, which is faster.
 _PLAIN = Draft("", "", "", "")[4:]
@@ -101,6 +113,15 @@ class MessageStore:
         now = self._database.now()
         each_alike = map(repeat, (inbox, function, reply_to, audit_id, now, now))
         tx.insert_many("message", _BATCH_COLUMNS, zip(ids, payloads, *each_alike, strict=False))
+
+    def insert_answers(
+        self, tx: Transaction, function: str, asked: Iterable[tuple[str, str, str]], payload: str, ttl_s: float
+    ) -> None:
+        """The same answer to many requests; of each its own id, the request's id and the inbox for the answer."""
+        now = self._database.now()
+        expires = now + int(ttl_s * MICROS)
+        rows = ((id_, to, to, inbox, function, payload, ttl_s, expires, now, now) for id_, to, inbox in asked)
+        tx.insert_many("message", _ANSWER_COLUMNS, rows)
 
     # Claiming, and what may follow a claim
 

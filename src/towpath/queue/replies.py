@@ -33,6 +33,11 @@ def answer_with_failure(parts: Parts, tx: Transaction, message_id: str, reply_to
 
 
 def answer_all(parts: Parts, tx: Transaction, messages: list[Message], payload: Any) -> None:
-    for message in messages:
-        if message.reply_to is not None:
-            answer(parts, tx, message.id, message.reply_to, payload)
+    """The same answer to many requests, in one go: a batch keeps other writers waiting until it is written."""
+    asked = [(new_id(), message.id, message.reply_to) for message in messages if message.reply_to is not None]
+    if len(asked) == 1:
+        [(_, message_id, reply_to)] = asked
+        answer(parts, tx, message_id, reply_to, payload)
+    elif asked:
+        text = to_json(payload, parts.settings.max_payload_bytes, "answer")
+        parts.messages.insert_answers(tx, REPLY, asked, text, parts.settings.reply_ttl_s)
