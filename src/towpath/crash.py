@@ -67,6 +67,11 @@ class _Armed:
 _armed = _Armed(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None
 
 
+def is_armed() -> bool:
+    """Whether this process was told to die somewhere."""
+    return _armed is not None
+
+
 def here(point: CrashPoint) -> None:
     """Die here if this point is armed."""
     if _armed is not None:

@@ -20,6 +20,7 @@ TowpathError
 │   └── RequestDied        never: the request is DEAD or gone
 ├── DatabaseError          the database did not do what was asked
 │   ├── DatabaseUnavailable    away, locked, full or restarting; nothing was written
+│   ├── PartlySent             a batch was cut off between two of its commits; says which were written
 │   ├── CommitUnknown          the connection broke during commit; it may or may not have been written
 │   └── SchemaError            tables and code do not fit
 │       ├── SchemaTooNew       a newer Towpath has upgraded this database
@@ -31,7 +32,7 @@ TowpathError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class TowpathError(Exception):
@@ -164,6 +165,19 @@ class CommitUnknown(DatabaseError):
 
     Sending again with the same message id is safe: `DuplicateMessage` then means that it was written.
     """
+
+
+class PartlySent(DatabaseError):
+    """A batch that goes in several commits was cut off. `sent` are in the queue, `unknown` perhaps, the rest not."""
+
+    def __init__(self, sent: Sequence[str], unknown: Sequence[str], unsent: int, cause: Exception) -> None:
+        self.sent = list(sent)
+        self.unknown = list(unknown)
+        self.unsent = unsent
+        super().__init__(
+            f"{len(self.sent)} messages were sent, {len(self.unknown)} perhaps, {unsent} not: {cause}. "
+            "Send only the last again."
+        )
 
 
 class SchemaError(DatabaseError):

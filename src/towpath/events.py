@@ -32,6 +32,8 @@ class EventKind(StrEnum):
     MESSAGE_MOVED_BY_HAND = "message_moved_by_hand"  # subject: message id
     MESSAGE_FLAGGED = "message_flagged"  # subject: message id; its sender called it bad or dead
     MESSAGE_ABORTED = "message_aborted"  # subject: message id; whoever runs its handler wanted it to end
+    QUEUE_REAPED_BY_HAND = "queue_reaped_by_hand"  # subject: "queue"; the data holds how many expired
+    QUEUE_CLEANED_BY_HAND = "queue_cleaned_by_hand"  # subject: "queue"; the data holds how much was deleted
     SCHEMA_UPGRADED = "schema_upgraded"  # subject: migration name
     SERVICE_FAILED = "service_failed"  # subject: service name; it goes on after a pause
     SERVICE_RECOVERED = "service_recovered"  # subject: service name

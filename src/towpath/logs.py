@@ -12,6 +12,7 @@ from towpath.events import Event
 from towpath.settings import LogSettings
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _PASSWORD = re.compile(r"""(://[^:/@\s]*):[^\s"]+@|([?&\s]password=)[^&\s'"]+""")
 
 
@@ -36,6 +37,7 @@ class _Line(logging.Formatter):
             entry = {"at": at, "level": record.levelname.lower(), "logger": record.name, "text": text, **fields}
             return without_password(json.dumps(entry | ({"trace": trace} if trace else {}), default=str))
         behind = without_password("".join(f" {key}={value}" for key, value in fields.items()))
+        text, behind = text.translate(_CONTROLS), behind.translate(_CONTROLS)  # or they could forge entries
         return f"{at} {record.levelname:<7} {record.name}: {text}{behind}" + (f"\n{trace}" if trace else "")
 
 

@@ -70,10 +70,17 @@ class Runtime:
 
     def close(self) -> None:
         """Stop the services and close the database. Inboxes that were started are the caller's to stop first."""
+        if self._pid != os.getpid():
+            return  # a forked child: all this is its parent's
         with self._lock:
             self._is_closed = True
-        for service in reversed(self._services):
-            service.stop()
+        try:
+            for service in reversed(self._services):
+                service.stop()
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
         if self._process is not None:
             with contextlib.suppress(DatabaseError):
                 self._process.stop()

@@ -11,7 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
@@ -23,6 +23,7 @@ NESTED = "__"
 NOT_SETTINGS = frozenset({"TOWPATH_CRASH", "TOWPATH_CONFIG"})  # read elsewhere, or before the settings
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Age = Annotated[Seconds | None, BeforeValidator(lambda value: None if value == "never" else value)]
 
 
 class _Part(BaseModel):
@@ -76,13 +77,13 @@ class ProcessSettings(_Part):
 
 
 class RetentionSettings(_Part):
-    """How long finished messages and events are kept. Unset (null): until a person deletes them."""
+    """How long finished messages and events are kept, in seconds, or `"never"`: they are never deleted."""
 
-    ok_s: Seconds | None = Field(3 * 86400.0, description="Age at which OK messages are deleted.")
-    dead_s: Seconds | None = Field(14 * 86400.0, description="Age at which DEAD messages are deleted.")
-    err_s: Seconds | None = Field(None, description="Age at which ERR messages are deleted; kept by default.")
-    event_s: Seconds | None = Field(90 * 86400.0, description="Age at which events are deleted.")
-    process_s: Seconds | None = Field(86400.0, description="Age at which rows of ended processes are deleted.")
+    ok_s: Age = Field(3 * 86400.0, description="Age at which OK messages are deleted.")
+    dead_s: Age = Field(14 * 86400.0, description="Age at which DEAD messages are deleted.")
+    err_s: Age = Field(None, description="Age at which ERR messages are deleted; kept by default.")
+    event_s: Age = Field(90 * 86400.0, description="Age at which events are deleted.")
+    process_s: Age = Field(86400.0, description="Age at which rows of ended processes are deleted.")
 
 
 class QueueSettings(_Part):

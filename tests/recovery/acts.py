@@ -155,6 +155,16 @@ def finish_late(runtime: Runtime, journal: Journal, args: Args) -> None:
     signal.pause()
 
 
+def stay_in_transaction(runtime: Runtime, journal: Journal, args: Args) -> None:
+    """Finish one message, and never come to the commit."""
+    inbox = runtime.queue.inbox(INBOX)
+    message = inbox.claim(1)[0]
+    with runtime.database.transaction() as tx:
+        inbox.finish(message, tx=tx)
+        journal.write(did="inside", id=message.id)
+        signal.pause()
+
+
 def reap(runtime: Runtime, journal: Journal, args: Args) -> None:
     journal.write(did="reaped", count=runtime.queue.caretaker().reap())
 
@@ -180,7 +190,9 @@ def _worker(runtime: Runtime, journal: Journal, args: Args) -> Worker:
     pause = threading.Event()  # never set: only its timeout is used
 
     def handled(message: Message) -> None:
-        pause.wait(args.get("pause_s", 0))
+        if "pause_s" in args:
+            journal.write(did="begun", id=message.id)
+            pause.wait(args["pause_s"])
         journal.write(did="handled", id=message.id)
 
     @worker.on("double")
@@ -234,6 +246,7 @@ ACTS: dict[str, Act] = {
         care,
         hold,
         finish_late,
+        stay_in_transaction,
         reap,
         clean,
         operate,

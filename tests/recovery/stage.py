@@ -54,10 +54,18 @@ class Stage:
         return self._runtime
 
     def start(
-        self, act: str, *, crash_at: str | None = None, portion: int = 1000, queue: dict[str, Any] | None = None, **args
+        self,
+        act: str,
+        *,
+        crash_at: str | None = None,
+        portion: int = 1000,
+        name: str = "towpath",
+        queue: dict[str, Any] | None = None,
+        **args,
     ) -> ChildProcess:
         """Let a child do an act."""
-        sections = {**self._sections, "queue": {**POLLING, **(queue or {})}}
+        process = {**self._sections["process"], "name": name}
+        sections = {**self._sections, "process": process, "queue": {**POLLING, **(queue or {})}}
         told = {"act": act, "sections": sections, "journal": str(self._journal), "portion": portion, "args": args}
         child = ChildProcess("tests.recovery.acts", told, log=self.home / "children.log", crash_at=crash_at, cwd=ROOT)
         return self._ended_at_exit.enter_context(child)

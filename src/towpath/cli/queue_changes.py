@@ -138,10 +138,10 @@ def set_state(
 
 
 @app.command()
-def reap(ctx: typer.Context, as_json: AsJson = False) -> None:
+def reap(ctx: typer.Context, why: Why, who: Who = "", as_json: AsJson = False) -> None:
     """Let messages die now whose time to live ran out. Running processes do it by themselves."""
     with open_runtime(ctx) as runtime:
-        count = runtime.queue.caretaker().reap()
+        count = runtime.queue.operator(who).reap(why)
     if as_json:
         print_json({"expired": count})
     else:
@@ -149,10 +149,10 @@ def reap(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def clean(ctx: typer.Context, as_json: AsJson = False) -> None:
+def clean(ctx: typer.Context, why: Why, who: Who = "", as_json: AsJson = False) -> None:
     """Delete now what is past its retention time. Running processes do it by themselves."""
     with open_runtime(ctx) as runtime:
-        deleted = runtime.queue.janitor().clean()
+        deleted = runtime.queue.operator(who).clean(why)
     if as_json:
         print_json({"deleted": deleted})
     else:

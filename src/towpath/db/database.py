@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -10,7 +10,6 @@ from towpath.db.bells import Bells
 from towpath.db.queries import Dialect, Query
 
 Row = tuple[Any, ...]
-Params = Mapping[str, Any]
 
 
 class Transaction(Protocol):

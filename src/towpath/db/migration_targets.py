@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import psycopg
 from psycopg import sql
@@ -95,7 +96,10 @@ class PostgresTarget:
             connection = self._database.connection()
             connection.execute("set local lock_timeout = 0")
             connection.execute("select pg_advisory_xact_lock(%s)", (ADVISORY_LOCK,))
-            connection.execute(sql.SQL("create schema if not exists {}").format(sql.Identifier(self._database.schema)))
+            name = self._database.schema
+            # Asked first: "if not exists" needs the right to create schemas even when there is nothing to create.
+            if connection.execute("select 1 from pg_namespace where nspname = %s", (name,)).fetchone() is None:
+                connection.execute(sql.SQL("create schema {}").format(sql.Identifier(name)))
             yield
 
     def apply(self, migration: Migration) -> None:
@@ -109,7 +113,7 @@ class PostgresTarget:
         return self._describe(self._database.connection(), self._database.schema)
 
     def fresh_catalogue(self) -> set[str]:
-        fresh = f"{self._database.schema}_fresh"
+        fresh = f"towpath_fresh_{uuid4().hex[:12]}"
         connection = self._database.connect()
         try:
             with connection.transaction(force_rollback=True):

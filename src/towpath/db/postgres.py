@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.string import TextLoader
 
+from towpath import crash
 from towpath.clock import MICROS
 from towpath.db.connections import Connections
 from towpath.db.database import Row
@@ -23,7 +24,7 @@ from towpath.logs import without_password
 Connection = psycopg.Connection[Row]
 
 # Classes and codes of errors in which the server says that it, not the statement, is at fault.
-_AWAY_CLASSES = ("08", "53", "57", "58", "40", "55")
+_AWAY_CLASSES = ("08", "25", "40", "53", "55", "57", "58")
 HANG_UP_READS = 3  # the server's last words, then the end of the stream
 
 
@@ -115,6 +116,10 @@ class _Write:
             self._statements.committed()
 
     def _commit(self, connection: Connection) -> None:
+        if connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.INERROR:
+            # The server would answer the commit with a rollback, and no error.
+            _roll_back(connection)
+            raise DatabaseError("an earlier error has ended this transaction; nothing of it was written")
         try:
             connection.execute("commit")
         except psycopg.Error as error:
@@ -196,7 +201,8 @@ class PostgresDatabase:
         return _Write(self)
 
     def single(self) -> AbstractContextManager[_Statements]:
-        return _Single(self, writes=True)
+        # A crash point between a statement and its commit exists only if the two are apart.
+        return _Write(self) if crash.is_armed() else _Single(self, writes=True)
 
     def glance(self) -> AbstractContextManager[_Statements]:
         return _Single(self, writes=False)
@@ -251,6 +257,7 @@ class PostgresDatabase:
                 keepalives_idle=30,
                 keepalives_interval=5,
                 keepalives_count=3,
+                tcp_user_timeout=int(self._lock_timeout_s * 1000),  # keepalives do not watch a statement on its way
             )
         except psycopg.Error as error:
             raise translated(error, self.url) from error

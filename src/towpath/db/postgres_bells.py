@@ -44,7 +44,7 @@ class PostgresBells:
     def hang(self, name: str) -> Bell:
         bell = self._local.hang(name)
         with self._lock:
-            if self._listener is None:
+            if self._listener is None or not self._listener.is_alive():  # a fork leaves it behind
                 self._listener = self._run(self._listen, "bells-listen")
         return bell
 
@@ -54,7 +54,7 @@ class PostgresBells:
     def ring(self, names: Iterable[str]) -> None:
         with self._lock:
             self._to_ring.update(names)
-            if self._ringer is None:
+            if self._ringer is None or not self._ringer.is_alive():
                 self._ringer = self._run(self._send, "bells-ring")
         self._has_rings.set()
 

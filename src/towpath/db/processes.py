@@ -6,8 +6,9 @@ may declare it dead and free what it owned. Three rules keep the living safe:
 1. A process whose row says dead exits: others have taken its work.
 2. A process that could not renew for a whole lease (the database was away, the machine slept) holds itself for dead
    until it has renewed, and starts nothing new.
-3. Who has not held its own lease without a break for one full lease frees nobody. After an outage all leases have run
-   out; this gives everybody the time to renew before anybody is declared dead.
+3. Who has not held its own lease without a break for one full lease frees nobody. After an outage, or when the
+   database's clock was set forward, all leases have run out; this gives everybody the time to renew before anybody is
+   declared dead. The statement that declares it asks once more, by the database's time.
 """
 
 from __future__ import annotations
@@ -67,30 +68,32 @@ class ProcessStore:
     def __init__(self, database: Database) -> None:
         self._sql = Queries("towpath.db", "processes", database.dialect)
 
-    def register(self, tx: Transaction, process_id: str, name: str, lease_us: int, bell: str | None) -> None:
-        tx.run(
+    def register(self, tx: Transaction, process_id: str, name: str, lease_us: int) -> int:
+        """A new row; returns until when its lease goes, by the database's time."""
+        rows = tx.rows(
             self._sql["register_process"],
             {
                 "id": process_id,
                 "name": name,
                 "host": socket.gethostname(),
                 "pid": os.getpid(),
-                "bell": bell,
                 "lease_us": lease_us,
             },
         )
+        until_us: int = rows[0][0]
+        return until_us
 
-    def renew(self, tx: Transaction, process_id: str, lease_us: int, bell: str | None) -> bool:
-        """A beat; false when this process was declared dead."""
-        params = {"id": process_id, "lease_us": lease_us, "bell": bell}
-        return bool(tx.rows(self._sql["renew_lease"], params))
+    def renew(self, tx: Transaction, process_id: str, lease_us: int) -> int | None:
+        """A beat; returns until when the lease goes, or none when this process was declared dead."""
+        rows = tx.rows(self._sql["renew_lease"], {"id": process_id, "lease_us": lease_us})
+        return rows[0][0] if rows else None
 
     def stop(self, tx: Transaction, process_id: str) -> bool:
         return bool(tx.rows(self._sql["stop_process"], {"id": process_id}))
 
-    def mark_dead(self, tx: Transaction) -> list[str]:
-        """Declare dead whoever's lease ran out, and say who."""
-        return [row[0] for row in tx.rows(self._sql["mark_dead"], {})]
+    def mark_dead(self, tx: Transaction, me: str) -> list[str]:
+        """Declare dead whoever's lease ran out, and say who. Nobody, when the lease of `me` ran out as well."""
+        return [row[0] for row in tx.rows(self._sql["mark_dead"], {"me": me})]
 
     def unsettled(self, tx: Transaction) -> list[DeadProcess]:
         rows = tx.rows(self._sql["unsettled_dead"], {})
@@ -124,13 +127,14 @@ class Process:
         self._lease_us = int(settings.lease_s * MICROS)
         self._leased_until = float("-inf")  # by the local clock, which can only make us stop sooner
         self._unbroken_since = float("inf")
+        self._until_us = 0
         self._ticks = 0
         self._lock = threading.Lock()
 
     def register(self) -> None:
         started = self._clock.monotonic()
         with self._database.beats.single() as tx:
-            self._store.register(tx, self.id, self.settings.name, self._lease_us, self._bell())
+            self._until_us = self._store.register(tx, self.id, self.settings.name, self._lease_us)
         self._unbroken_since = started
         self._leased_until = started + self.settings.lease_s
 
@@ -138,12 +142,13 @@ class Process:
         """One beat. Raises `ProcessDead` when another process has declared this one dead."""
         started = self._clock.monotonic()
         with self._database.beats.single() as tx:
-            alive = self._store.renew(tx, self.id, self._lease_us, self._bell())
-        if not alive:
+            until_us = self._store.renew(tx, self.id, self._lease_us)
+        if until_us is None:
             self._leased_until = float("-inf")
             raise ProcessDead(f"process {self.id} was declared dead: its claims belong to others now")
-        if started > self._leased_until:
+        if started > self._leased_until or self._clock_was_set(until_us, started):
             self._unbroken_since = started
+        self._until_us = until_us
         self._leased_until = started + self.settings.lease_s
 
     def stop(self) -> None:
@@ -170,8 +175,10 @@ class Process:
         if not self.is_leased:
             raise ProcessDead(f"process {self.id} could not renew its lease in time; it claims nothing until it has")
 
-    def _bell(self) -> str | None:
-        return getattr(self._database.bells, "address", None)
+    def _clock_was_set(self, until_us: int, started: float) -> bool:
+        """Whether the database's clock went ahead of ours since the last beat: then all leases seem to have run out."""
+        since_last_s = started + self.settings.lease_s - self._leased_until
+        return (until_us - self._until_us) / MICROS - since_last_s > self.settings.lease_s / 2
 
 
 def leave_at_once() -> None:

@@ -1,11 +1,12 @@
 -- name: register_process
 -- A new process, alive from now on.
-insert into process (id, name, host, pid, state, bell, started_at, beat_at, lease_until)
-values (:id, :name, :host, :pid, 'alive', :bell, :now, :now, :now + :lease_us);
+insert into process (id, name, host, pid, state, started_at, beat_at, lease_until)
+values (:id, :name, :host, :pid, 'alive', :now, :now, :now + :lease_us)
+returning lease_until;
 
 -- name: renew_lease
 -- A beat of a living process. No row: it was declared dead.
-update process set beat_at = :now, lease_until = :now + :lease_us, bell = :bell
+update process set beat_at = :now, lease_until = :now + :lease_us
 where id = :id and state = 'alive'
 returning lease_until;
 
@@ -15,8 +16,10 @@ update process set state = 'stopped', beat_at = :now, lease_until = :now where i
 returning id;
 
 -- name: mark_dead
--- Declare dead whoever's lease ran out.
-update process set state = 'dead' where state = 'alive' and lease_until < :now
+-- Declare dead whoever's lease ran out, if the lease of the one who says so has not.
+update process set state = 'dead'
+where state = 'alive' and lease_until < :now and id <> :me
+  and exists (select 1 from process as mine where mine.id = :me and mine.state = 'alive' and mine.lease_until >= :now)
 returning id;
 
 -- name: unsettled_dead

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
+from towpath import crash
 from towpath.clock import MICROS
 from towpath.db.connections import Connections
 from towpath.db.database import Row
@@ -55,28 +56,45 @@ def translated(error: sqlite3.Error, url: str) -> DatabaseError:
 
 
 class _Statements:
-    """What runs inside one transaction."""
+    """What runs inside one transaction, or one statement that is its own."""
 
-    __slots__ = ("_after", "_connection", "_database")
+    __slots__ = ("_after", "_connection", "_database", "_is_single")
 
-    def __init__(self, database: SqliteDatabase, connection: sqlite3.Connection) -> None:
+    def __init__(self, database: SqliteDatabase, connection: sqlite3.Connection, *, is_single: bool) -> None:
         self._database = database
         self._connection = connection
         self._after: list[Callable[[], None]] = []
+        self._is_single = is_single
 
     def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
-        if query.uses_now:
-            params["now"] = self._database.now()
-        return self._database.execute(self._connection, query.text, params).fetchall()
+        cursor = self._execute(query, params)
+        try:
+            return cursor.fetchall()  # a statement that is its own transaction commits only here
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
 
     def run(self, query: Query, params: dict[str, Any]) -> int:
+        return self._execute(query, params).rowcount
+
+    def _execute(self, query: Query, params: dict[str, Any]) -> sqlite3.Cursor:
         if query.uses_now:
             params["now"] = self._database.now()
-        return self._database.execute(self._connection, query.text, params).rowcount
+        if not self._is_single:
+            _check_open(self._connection)
+        try:
+            return self._database.execute(self._connection, query.text, params)
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: sqlite3.Error) -> DatabaseError:
+        if self._is_single and _code(error) == sqlite3.SQLITE_IOERR:
+            return CommitUnknown(f"{self._database.url}: {error}")
+        return translated(error, self._database.url)
 
     def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         marks = ",".join("?" * len(columns))
         statement = f"insert into {table} ({','.join(columns)}) values ({marks})"  # noqa: S608 - names come from code
+        _check_open(self._connection)
         try:
             self._connection.executemany(statement, rows)
         except sqlite3.Error as error:
@@ -94,6 +112,7 @@ class _Write:
     """A write transaction: takes the one writer's place at its begin, so that nothing inside it can find it taken."""
 
     __slots__ = ("_database", "_held", "_statements")
+    _is_single = False
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
@@ -106,7 +125,7 @@ class _Write:
         except BaseException:
             held.lock.release()
             raise
-        self._statements = _Statements(self._database, held.connection)
+        self._statements = _Statements(self._database, held.connection, is_single=self._is_single)
         return self._statements
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -119,12 +138,13 @@ class _Write:
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         _check_idle(connection)
-        self._database.execute(connection, "begin immediate", {})
+        self._database.start(connection, "begin immediate")
 
     def _end(self, connection: sqlite3.Connection, *, is_good: bool) -> None:
         if not is_good:
             _roll_back(connection)
             return
+        _check_open(connection)
         try:
             connection.execute("commit")
         except sqlite3.Error as error:
@@ -138,6 +158,7 @@ class _Single(_Write):
     """One statement, which SQLite makes a transaction of its own."""
 
     __slots__ = ()
+    _is_single = True
 
     def _begin(self, connection: sqlite3.Connection) -> None:
         _check_idle(connection)
@@ -149,6 +170,12 @@ class _Single(_Write):
 def _check_idle(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
+
+
+def _check_open(connection: sqlite3.Connection) -> None:
+    # Some errors, a full disk for one, roll the whole transaction back. What came after would commit by itself.
+    if not connection.in_transaction:
+        raise DatabaseError("an earlier error has ended this transaction; nothing of it was written")
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
@@ -187,7 +214,8 @@ class SqliteDatabase:
         return _Write(self)
 
     def single(self) -> AbstractContextManager[_Statements]:
-        return _Single(self)
+        # A crash point between a statement and its commit exists only if the two are apart.
+        return _Write(self) if crash.is_armed() else _Single(self)
 
     def glance(self) -> AbstractContextManager[_Statements]:
         return _Single(self)
@@ -197,9 +225,9 @@ class SqliteDatabase:
         held = self.connections.mine()
         with held.lock:
             _check_idle(held.connection)
-            self.execute(held.connection, "begin", {})
+            self.start(held.connection, "begin")
             try:
-                yield _Statements(self, held.connection)
+                yield _Statements(self, held.connection, is_single=False)
             finally:
                 _roll_back(held.connection)
 
@@ -232,8 +260,15 @@ class SqliteDatabase:
             self._beats.close()
         self.connections.close()
 
+    def start(self, connection: sqlite3.Connection, begin: str) -> None:
+        """Begin a transaction."""
+        try:
+            self.execute(connection, begin, {})
+        except sqlite3.Error as error:
+            raise translated(error, self.url) from error
+
     def execute(self, connection: sqlite3.Connection, statement: str, params: dict[str, Any]) -> sqlite3.Cursor:
-        """Run a statement, waiting for the lock if another has it.
+        """Run a statement, waiting for the lock if another has it. Raises the driver's own errors.
 
         SQLite's own waiting sleeps for up to 100 ms at a time, which starves a writer beside a busy one. Naps of a
         millisecond are short enough for that, and long enough for the other to make several transactions in a row:
@@ -248,7 +283,7 @@ class SqliteDatabase:
                 monotonic = time.monotonic()
                 deadline = deadline or monotonic + self._lock_timeout_s
                 if _code(error) != sqlite3.SQLITE_BUSY or monotonic > deadline:
-                    raise translated(error, self.url) from error
+                    raise
             time.sleep(nap_s)
             nap_s = min(2 * nap_s, LONGEST_NAP_S)
 

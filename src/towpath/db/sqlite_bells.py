@@ -31,6 +31,7 @@ BURST = 8
 SETTLED_NS = 100_000_000
 # Looking at the directory costs as much as a tenth of a send, so a sender looks once in a while.
 TRUSTED_S = 0.001
+SUFFIX = ".bell"
 
 
 class SqliteBells:
@@ -43,15 +44,11 @@ class SqliteBells:
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._sender.setblocking(False)
         self._own: Path | None = None
+        self._pid = -1
         self._receiver: socket.socket | None = None
         self._others: tuple[str, ...] = ()
         self._seen_ns = -1
         self._trusted_until = 0.0
-
-    @property
-    def address(self) -> str | None:
-        """The socket of this process, once it listens."""
-        return str(self._own) if self._own else None
 
     def hang(self, name: str) -> Bell:
         bell = self._local.hang(name)
@@ -71,7 +68,7 @@ class SqliteBells:
 
     def close(self) -> None:
         with self._lock:
-            if self._receiver is not None and self._own is not None:
+            if self._receiver is not None and self._own is not None and self._pid == os.getpid():
                 own, self._own = self._own, None
                 self._send(b"", str(own))  # wakes the listener, which then sees that it has no address any more
                 with contextlib.suppress(FileNotFoundError):
@@ -80,18 +77,28 @@ class SqliteBells:
             self._sender.close()  # a ring from now on is lost, as it would be in the next moment anyway
 
     def _listen(self) -> None:
-        for directory in (self._directory.parent, self._directory):
-            directory.mkdir(mode=0o700, exist_ok=True)
-            found = directory.lstat()
-            if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode):
-                logger.warning("%s is not a directory of this user: wake-ups are off, inboxes poll", directory)
-                return
-        own = self._directory / f"{uuid4().hex[:12]}.bell"
-        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        receiver.bind(str(own))
-        self._own, self._receiver = own, receiver
+        try:
+            for directory in (self._directory.parent, self._directory):
+                directory.mkdir(mode=0o700, exist_ok=True)
+            if not self._is_ours():
+                raise PermissionError(f"{self._directory} is not a directory of this user alone")
+            own = self._directory / f"{uuid4().hex[:12]}{SUFFIX}"
+            receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            receiver.bind(str(own))
+        except OSError as error:
+            logger.warning("wake-ups are off, inboxes poll: %s", error)
+            return
+        self._own, self._receiver, self._pid = own, receiver, os.getpid()
         time.sleep(TRUSTED_S)  # from here on every sender has seen the new socket
         threading.Thread(target=self._receive, args=(own, receiver), name="bells", daemon=True).start()
+
+    def _is_ours(self) -> bool:
+        """Whether nobody else can put anything into the directory: it stands where every user may write."""
+        for directory in (self._directory.parent, self._directory):
+            found = os.lstat(directory)
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+                return False
+        return True
 
     def _receive(self, own: Path, receiver: socket.socket) -> None:
         with receiver:
@@ -113,14 +120,23 @@ class SqliteBells:
         self._trusted_until = monotonic + TRUSTED_S
         try:
             changed_ns = os.stat(self._directory).st_mtime_ns
-        except FileNotFoundError:
-            return ()
-        if changed_ns != self._seen_ns:
-            own = str(self._own)
-            self._others = tuple(p for e in os.scandir(self._directory) if (p := e.path) != own)
-            settled = time.time_ns() - changed_ns > SETTLED_NS
-            self._seen_ns = changed_ns if settled else -1
+            if changed_ns != self._seen_ns:
+                self._others = self._sockets() if self._is_ours() else ()
+                settled = time.time_ns() - changed_ns > SETTLED_NS
+                self._seen_ns = changed_ns if settled else -1
+        except OSError:
+            self._others = ()  # nobody listens yet, or nobody can
         return self._others
+
+    def _sockets(self) -> tuple[str, ...]:
+        own = str(self._own)
+        return tuple(
+            entry.path
+            for entry in os.scandir(self._directory)
+            if entry.path != own
+            and entry.name.endswith(SUFFIX)
+            and stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+        )
 
     def _send(self, name: bytes, path: str) -> None:
         try:

@@ -38,6 +38,7 @@ class AsynchronousInbox(Worker):
         return self._busy
 
     def run_once(self) -> Result:
+        self.clear_bell()
         free = self.workers - self._busy
         if free <= 0:
             return Result(0, FULL_REST_S)  # a handler that ends rings the bell

@@ -60,22 +60,23 @@ class Caretaker(Service):
             total += len(expired)
             if expired:
                 crash.here(CrashPoint.REAP_AFTER_COMMIT)
-            if len(expired) < MOST_PER_COMMIT:
+            if len(expired) < MOST_PER_COMMIT or self.is_stopping:
                 return total
 
     def free_the_dead(self) -> int:
         """Free the claims of everybody who is not alive. Returns how many claims were moved."""
         parts = self._parts
-        if not parts.process().may_declare_dead:
+        process = parts.process()
+        if not process.may_declare_dead:
             return 0
         with parts.database.beats.transaction() as tx:
-            newly_dead = parts.processes.mark_dead(tx)
+            newly_dead = parts.processes.mark_dead(tx, process.id)
         if newly_dead:
             crash.here(CrashPoint.DEATH_MARKED)
         with parts.database.beats.read() as tx:
             unsettled = {process.id: process for process in parts.processes.unsettled(tx)}
         moved = sum(self._bury(dead) for dead in unsettled.values())
-        return moved + sum(map(self._free_claims_of, self._owners_not_alive()))
+        return moved + sum(map(self.free_claims_of, self._owners_not_alive()))
 
     def _owners_not_alive(self) -> set[str]:
         parts = self._parts
@@ -89,7 +90,7 @@ class Caretaker(Service):
 
     def _bury(self, dead: DeadProcess) -> int:
         parts = self._parts
-        moved = self._free_claims_of(dead.id)
+        moved = self.free_claims_of(dead.id)
         with parts.database.transaction() as tx:
             data = {"name": dead.name, "host": dead.host, "pid": dead.pid, "last_beat": dead.last_beat, "freed": moved}
             parts.event_log.record(tx, Event(EventKind.PROCESS_DIED, dead.id, why="its lease ran out", data=data))
@@ -97,7 +98,8 @@ class Caretaker(Service):
             parts.processes.settle(tx, dead.id)
         return moved
 
-    def _free_claims_of(self, owner: str) -> int:
+    def free_claims_of(self, owner: str) -> int:
+        """Move what an owner held that is not alive, by the policies of its inboxes. Returns how many."""
         total = 0
         while True:
             with self._parts.database.transaction() as tx:
@@ -108,7 +110,7 @@ class Caretaker(Service):
             total += moved
             if claims:
                 crash.here(CrashPoint.FREE_AFTER_COMMIT)
-            if len(claims) < MOST_PER_COMMIT:
+            if len(claims) < MOST_PER_COMMIT or self.is_stopping:
                 return total
 
     def _move(self, tx: Transaction, owner: str, claims: list[HeldClaim]) -> int:

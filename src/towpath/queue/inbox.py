@@ -18,11 +18,12 @@ from towpath.errors import BadValue, ClaimLost, CommitUnknown
 from towpath.queue.message import Message
 from towpath.queue.parts import Parts
 from towpath.queue.payload import check_name, check_seconds
-from towpath.queue.replies import answer_all
+from towpath.queue.replies import answer_all, answer_all_with_failure
 from towpath.queue.state import OnOwnerDeath
 
 DEFAULT_MAX_ATTEMPTS = 5
 DELAYED_EVERY_S = 0.01
+LONGEST_REASON = 2_000
 MOST_PER_CLAIM = 5_000  # keeps a claim's transaction short on SQLite, where it holds up every other writer
 
 
@@ -45,7 +46,8 @@ class Inbox:
         except ValueError as error:
             raise BadValue(f"on_owner_death={on_owner_death!r} must be one of: {', '.join(OnOwnerDeath)}") from error
         # Claims whose answer was lost with the connection: they may hold messages, so they are asked about first.
-        self._doubtful: list[int] = []
+        self._doubtful: dict[int, float] = {}  # tick → since when
+        self._found: list[Message] = []  # what such claims were found to hold and nobody was given yet
         self._lock = threading.Lock()
         self._skip_delayed_until = 0.0
         with parts.database.single() as tx:
@@ -54,8 +56,8 @@ class Inbox:
     def claim(self, limit: int = 1) -> list[Message]:
         """Take up to `limit` waiting messages, the oldest first. Nothing waits: an empty list."""
         process = self._claimant(limit)
-        if self._doubtful:
-            found = self._settle_doubts()
+        if self._doubtful or self._found:
+            found = self._settle_doubts(limit)
             if found:
                 return found
         for claim in self._ways(limit):
@@ -79,7 +81,7 @@ class Inbox:
                 lost = self._parts.messages.finish(tx, batch)
                 if lost:
                     raise ClaimLost(lost)
-                self._answer(tx, batch, lost, payload)
+                answer_all(self._parts, tx, batch, payload)
                 messages = next(filter(None, (claim(tx, process.id, tick) for claim in self._ways(limit))), [])
                 crash.here(CrashPoint.EXCHANGE_BEFORE_COMMIT)
         except ClaimLost:
@@ -100,7 +102,7 @@ class Inbox:
 
         def move(tx: Transaction) -> set[str]:
             lost = self._parts.messages.finish(tx, batch)
-            self._answer(tx, batch, lost, payload)
+            answer_all(self._parts, tx, [m for m in batch if m.id not in lost], payload)
             crash.here(CrashPoint.FINISH_BEFORE_COMMIT)
             return lost
 
@@ -109,11 +111,11 @@ class Inbox:
     def fail(self, messages: Message | Sequence[Message], reason: str, *, tx: Transaction | None = None) -> None:
         """The messages have failed. A request gets `{"error": reason}` as its answer."""
         batch = [messages] if isinstance(messages, Message) else list(messages)
-        reason = storable(reason)
+        reason = storable(reason)[:LONGEST_REASON]
 
         def move(tx: Transaction) -> set[str]:
             lost = self._parts.messages.fail(tx, batch, reason)
-            self._answer(tx, batch, lost, {"error": reason})
+            answer_all_with_failure(self._parts, tx, [m for m in batch if m.id not in lost], reason)
             crash.here(CrashPoint.FINISH_BEFORE_COMMIT)
             return lost
 
@@ -164,16 +166,10 @@ class Inbox:
             needs_two = any(message.expects_answer for message in batch)
             database = self._parts.database
             with database.transaction() if needs_two else database.single() as own:
+                own.after_commit(lambda: crash.here(after))  # committed, and nobody has been woken
                 lost = move(own)
-            crash.here(after)
         if lost:
             raise ClaimLost(lost)
-
-    def _answer(self, tx: Transaction, batch: list[Message], lost: set[str], payload: Any) -> None:
-        asked = [message for message in batch if message.expects_answer and message.id not in lost]
-        answer_all(self._parts, tx, asked, payload)
-        for name in {message.reply_to for message in asked}:
-            self._parts.ring_after(tx, name)
 
     def _ways(self, limit: int) -> Iterator[Callable[[Transaction, str, int], list[Message]]]:
         """How to claim: for one message first the cheap way, which does not look at the delayed ones.
@@ -200,21 +196,22 @@ class Inbox:
             yield tick
         except CommitUnknown:
             with self._lock:
-                self._doubtful.append(tick)
+                self._doubtful[tick] = time.monotonic()
             raise
 
-    def _settle_doubts(self) -> list[Message]:
-        """What the claims hold whose answer was lost."""
+    def _settle_doubts(self, limit: int) -> list[Message]:
+        """What the claims hold whose answer was lost.
+
+        A server that has lost us may still be at work on the claim, so a tick stays in doubt until it is found to hold
+        something, or for a whole lease.
+        """
+        process = self._parts.process()
         with self._lock:
-            doubtful, self._doubtful = self._doubtful, []
-        found: list[Message] = []
-        owner = self._parts.process().id
-        try:
-            with self._parts.database.read() as tx:
-                for tick in doubtful:
-                    found += self._parts.messages.claimed_by_tick(tx, self.name, owner, tick)
-        except BaseException:
-            with self._lock:
-                self._doubtful += doubtful
-            raise
-        return found
+            for tick, since in list(self._doubtful.items()):
+                with self._parts.database.glance() as tx:
+                    held = self._parts.messages.claimed_by_tick(tx, self.name, process.id, tick)
+                self._found += held
+                if held or time.monotonic() - since > process.settings.lease_s:
+                    del self._doubtful[tick]
+            given, self._found = self._found[:limit], self._found[limit:]
+            return given

@@ -25,6 +25,9 @@ class InboxStore:
             },
         )
 
+    def register_for_replies(self, tx: Transaction, name: str) -> None:
+        tx.run(self._sql["register_reply_inbox"], {"name": name})
+
     def names(self, tx: Transaction) -> list[str]:
         return [row[0] for row in tx.rows(self._sql["inbox_names"], {})]
 

@@ -58,7 +58,7 @@ class Janitor(Service):
                 span = parts.messages.next_span(tx, after, MOST_PER_COMMIT)
                 if span is None:
                     break
-                upto, newest_us = span
+                upto, oldest_us = span
                 deleted = parts.messages.delete_in_span(tx, after, upto, before_us)
                 if deleted:
                     parts.event_log.record(tx, Event(EventKind.MESSAGES_CLEANED, "queue", data=dict(deleted)))
@@ -67,7 +67,7 @@ class Janitor(Service):
                 crash.here(CrashPoint.CLEAN_AFTER_COMMIT)
             total += deleted
             after = upto
-            if newest_us >= max(before_us.values()):
+            if oldest_us >= max(before_us.values()) or self.is_stopping:
                 break
         return {state.lower(): total[state] for state in ages_s}
 
@@ -79,7 +79,7 @@ class Janitor(Service):
             with self._parts.database.transaction() as tx:
                 deleted = self._parts.event_log.forget(tx, limit_us, MOST_PER_COMMIT)
             total += deleted
-            if deleted < MOST_PER_COMMIT:
+            if deleted < MOST_PER_COMMIT or self.is_stopping:
                 return total
 
     def _clean_processes(self, age_s: float | None) -> int:

@@ -62,6 +62,7 @@ class Outcome:
 
     state: MessageState
     reason: str | None
+    expects_answer: bool
     answer_id: str | None
     answer_json: str | None
     answer_state: MessageState | None
@@ -138,12 +139,6 @@ class MessageStore:
         """What a claim holds whose own answer was lost."""
         return _in_order(tx.rows(self._sql["claimed_by_tick"], {"inbox": inbox, "owner": owner, "tick": tick}))
 
-    def steal(self, tx: Transaction, message: Message, owner: str, tick: int) -> Message | None:
-        """Take a claimed message from the owner it had when it was read; none when it has another now."""
-        params = {"id": message.id, "old_owner": message.owner, "owner": owner, "tick": tick}
-        rows = tx.rows(self._sql["steal_message"], params)
-        return Message.from_row(rows[0]) if rows else None
-
     def finish(self, tx: Transaction, messages: Sequence[Message]) -> set[str]:
         """ACK to OK. Returns the ids of those whose claim was lost; they are left alone. So do the next two."""
         if len(messages) == 1:
@@ -201,9 +196,9 @@ class MessageStore:
         return [Expired(*row) for row in tx.rows(self._sql["expire_messages"], {"limit": limit})]
 
     def next_span(self, tx: Transaction, after: int, limit: int) -> tuple[int, int] | None:
-        """The last `seq` of the next `limit` messages, and the newest time of sending among them; none at the end."""
-        upto, newest_us = tx.rows(self._sql["next_span"], {"after": after, "limit": limit})[0]
-        return None if upto is None else (upto, newest_us)
+        """The last `seq` of the next `limit` messages, and when the oldest of them was sent; none at the end."""
+        upto, oldest_us = tx.rows(self._sql["next_span"], {"after": after, "limit": limit})[0]
+        return None if upto is None else (upto, oldest_us)
 
     def delete_in_span(
         self, tx: Transaction, after: int, upto: int, before_us: Mapping[MessageState, int]
@@ -266,9 +261,14 @@ class MessageStore:
         rows = tx.rows(self._sql["read_answer"], {"id": message_id})
         if not rows:
             raise RequestDied(message_id, f"request {message_id} is not in the queue: never sent, or deleted")
-        state, reason, answer_id, answer_json, answer_state = rows[0]
+        state, reason, expects_answer, answer_id, answer_json, answer_state = rows[0]
         return Outcome(
-            MessageState(state), reason, answer_id, answer_json, MessageState(answer_state) if answer_state else None
+            MessageState(state),
+            reason,
+            bool(expects_answer),
+            answer_id,
+            answer_json,
+            MessageState(answer_state) if answer_state else None,
         )
 
     def eavesdrop(self, tx: Transaction, inbox: str, limit: int) -> list[Message]:

@@ -13,7 +13,8 @@ seq + 0;
 
 -- name: claim_one
 -- Give the oldest waiting message that is not delayed to one process: much cheaper than looking at the delayed, too.
-update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, updated_at = :now
+update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, expires_at = null,
+                   updated_at = :now
 where seq = (
     select seq from message
     where inbox = :inbox and state = 'NEW' and deliver_after is null and (expires_at is null or expires_at > :now)
@@ -34,7 +35,7 @@ due as materialized (
 picked as (
     select seq from ready union all select seq from due order by seq limit :limit)
 update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, deliver_after = null,
-                   updated_at = :now
+                   expires_at = null, updated_at = :now
 where seq = any (array (select seq from picked))
 returning $columns;
 

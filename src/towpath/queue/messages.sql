@@ -48,8 +48,8 @@ where state = 'NEW' and seq in (
 returning id, inbox, reply_to;
 
 -- name: next_span
--- The end of the next stretch of messages, and when the last of them was sent.
-select max(seq), max(created_at)
+-- The end of the next stretch of messages, and when the first of them was sent.
+select max(seq), min(created_at)
 from (select seq, created_at from message where seq > :after order by seq limit :limit) as span;
 
 -- name: delete_in_span
@@ -88,15 +88,9 @@ returning inbox;
 -- name: take_message
 -- Claim one message by its id, whoever has it: for a person's answer and for the reader of an answer.
 update message set state = 'ACK', owner = :owner, owner_tick = 0, attempts = attempts + 1, deliver_after = null,
-                   updated_at = :now
+                   expires_at = null, updated_at = :now
 where id = :id and state in ('NEW', 'ACK')
 returning id;
-
--- name: steal_message
--- Take over one message of an inbox from a given owner.
-update message set owner = :owner, owner_tick = :tick, attempts = attempts + 1, updated_at = :now
-where id = :id and state = 'ACK' and owner = :old_owner
-returning $columns;
 
 -- name: edit_message
 -- Change what a waiting message says.
@@ -106,7 +100,7 @@ returning id;
 
 -- name: read_answer
 -- The state of a request and, if there is one, its newest answer.
-select request.state, request.reason, answer.id, answer.payload, answer.state
+select request.state, request.reason, request.reply_to is not null, answer.id, answer.payload, answer.state
 from message as request
 left join message as answer on answer.related_id = request.id and answer.inbox = request.reply_to
 where request.id = :id

@@ -12,7 +12,8 @@ in (select value from json_each(:ids));
 
 -- name: claim_one
 -- Give the oldest waiting message that is not delayed to one process: much cheaper than looking at the delayed, too.
-update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, updated_at = :now
+update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, expires_at = null,
+                   updated_at = :now
 where seq = (
     select seq from message
     where inbox = :inbox and state = 'NEW' and deliver_after is null and (expires_at is null or expires_at > :now)
@@ -22,7 +23,7 @@ returning $columns;
 -- name: claim_messages
 -- Give up to :limit waiting messages of one inbox to one process, the oldest first.
 update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, deliver_after = null,
-                   updated_at = :now
+                   expires_at = null, updated_at = :now
 where seq in (
     select seq from (
         select seq from message

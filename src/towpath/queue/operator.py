@@ -8,12 +8,14 @@ from typing import Any, TypeVar
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.db import Transaction
-from towpath.errors import BadName, IllegalMove, NoReplyExpected
+from towpath.errors import BadName, BadValue, IllegalMove, NoReplyExpected
 from towpath.events import Event, EventKind
+from towpath.queue.caretaker import Caretaker
+from towpath.queue.janitor import Janitor
 from towpath.queue.message import Message
 from towpath.queue.outbox import Outbox
 from towpath.queue.parts import Parts
-from towpath.queue.payload import check_id, to_json
+from towpath.queue.payload import check_id, headers_to_json, to_json
 from towpath.queue.replies import answer, answer_with_failure
 from towpath.queue.state import BY_HAND, MOVES, MessageState, Move
 
@@ -63,7 +65,6 @@ class Operator:
             self._parts.messages.take(tx, message_id, f"operator:{self.who}")
             self._parts.messages.move(tx, message_id, Move.FINISH, f"answered by {self.who}: {why}")
             answer(self._parts, tx, message_id, message.reply_to, payload)
-            self._parts.ring_after(tx, message.reply_to)
             self._record(
                 tx, EventKind.MESSAGE_ANSWERED_BY_HAND, message_id, why, was=message.state, owner=message.owner
             )
@@ -86,7 +87,7 @@ class Operator:
         def act(tx: Transaction) -> None:
             message = seen or self._parts.messages.read(tx, message_id)
             payload_json = message.payload_json if payload is ... else to_json(payload, limit)
-            headers_json = message.headers_json if headers is None else to_json(dict(headers), limit, "header")
+            headers_json = message.headers_json if headers is None else headers_to_json(headers, limit)
             self._parts.messages.edit(tx, message, payload_json, headers_json)
             self._record(
                 tx,
@@ -122,6 +123,18 @@ class Operator:
 
         self._commit(act)
 
+    def reap(self, why: str) -> int:
+        """Let the messages die whose time ran out, now instead of in a moment; returns how many."""
+        count = Caretaker(self._parts).reap()
+        self._commit(lambda tx: self._record(tx, EventKind.QUEUE_REAPED_BY_HAND, "queue", why, expired=count))
+        return count
+
+    def clean(self, why: str) -> dict[str, int]:
+        """Delete what is past its retention time, now instead of in a while; returns how much of what."""
+        done = Janitor(self._parts).clean()
+        self._commit(lambda tx: self._record(tx, EventKind.QUEUE_CLEANED_BY_HAND, "queue", why, **done))
+        return done
+
     def _commit(self, act: Callable[[Transaction], T]) -> T:
         with self._parts.database.transaction() as tx:
             result = act(tx)
@@ -130,6 +143,8 @@ class Operator:
         return result
 
     def _record(self, tx: Transaction, kind: EventKind, message_id: str, why: str, **data: Any) -> None:
+        if not why.strip():
+            raise BadValue("a change by hand needs a reason: why")
         self._parts.event_log.record(tx, Event(kind, message_id, self.who, why, data))
 
 

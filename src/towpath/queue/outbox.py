@@ -5,20 +5,29 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, TypedDict, Unpack
 
 from towpath import crash
 from towpath.clock import MICROS
 from towpath.crash import CrashPoint
 from towpath.db import Transaction
-from towpath.errors import AnswerTimeout, DatabaseUnavailable, RequestDied
+from towpath.errors import (
+    AnswerTimeout,
+    CommitUnknown,
+    DatabaseError,
+    DatabaseUnavailable,
+    PartlySent,
+    RequestDied,
+)
 from towpath.events import Event, EventKind
 from towpath.queue.handling import current_message_id
 from towpath.queue.message import Answer, Draft
+from towpath.queue.message_store import Outcome
 from towpath.queue.parts import Parts
-from towpath.queue.payload import check_id, check_name, check_seconds, new_id, to_json
+from towpath.queue.payload import check_id, check_name, check_seconds, headers_to_json, new_id, to_json
 from towpath.queue.replies import answer_with_failure
-from towpath.queue.state import TERMINAL, MessageState, Move, OnOwnerDeath
+from towpath.queue.state import MOVES, TERMINAL, MessageState, Move
 
 # A write transaction on SQLite holds up every other writer: many messages go in several, each well under 250 ms.
 MOST_PER_COMMIT = 2_000
@@ -130,11 +139,21 @@ class Outbox:
             return None
         if outcome.state is MessageState.DEAD:
             raise RequestDied(message_id, f"request {message_id} is DEAD: {outcome.reason}")
+        if outcome.answer_json is None:
+            return Answer(outcome.state, self._instead_of_answer(message_id, outcome), message_id)
         if outcome.answer_id is not None and outcome.answer_state is MessageState.NEW:
-            with parts.database.single() as tx:
+            # The answer is here; if this note of it is lost, the answer is DEAD one day instead of OK.
+            with suppress(DatabaseUnavailable, CommitUnknown), parts.database.single() as tx:
                 parts.messages.take_answer(tx, outcome.answer_id, f"outbox:{self.name}")
-        payload = None if outcome.answer_json is None else json.loads(outcome.answer_json)
-        return Answer(outcome.state, payload, message_id)
+        return Answer(outcome.state, json.loads(outcome.answer_json), message_id)
+
+    def _instead_of_answer(self, message_id: str, outcome: Outcome) -> Any:
+        """What to say of a message that has ended and has no answer: a notice, or one whose answer is past its time."""
+        if outcome.state is MessageState.ERR:
+            return {"error": outcome.reason}
+        if outcome.expects_answer:
+            raise RequestDied(message_id, f"the answer to {message_id} was deleted after its retention time")
+        return None
 
     def flag_bad(self, message_id: str, why: str) -> None:
         """Declare a message failed that somebody is working on; the late finish of its worker will be refused."""
@@ -145,9 +164,9 @@ class Outbox:
         self._flag(message_id, Move.KILL, why)
 
     def _flag(self, message_id: str, move: Move, why: str) -> None:
-        parts = self._parts
+        parts, message_id = self._parts, check_id(message_id)
         with parts.database.transaction() as tx:
-            reply_to = parts.messages.move(tx, check_id(message_id), move, f"flagged by {self.name}: {why}")
+            reply_to = parts.messages.move(tx, message_id, move, f"flagged by {self.name}: {why}")
             if reply_to is not None and move is Move.FAIL:
                 answer_with_failure(parts, tx, message_id, reply_to, why)
             parts.event_log.record(
@@ -157,7 +176,7 @@ class Outbox:
                     message_id,
                     self.name,
                     why,
-                    {"state": MessageState.DEAD if move is Move.KILL else MessageState.ERR},
+                    {"state": MOVES[move].target},
                 ),
             )
             parts.ring_after(tx, reply_to)
@@ -207,7 +226,7 @@ class Outbox:
             parts.ring_after(tx, inbox)
             return ids
         for portion in _portions(payloads):
-            with parts.database.transaction() as own:
+            with _told_how_far(ids, portion), parts.database.transaction() as own:
                 parts.messages.insert_many(own, inbox, function, ids[portion], payloads[portion], reply_to, audit_id)
                 crash.here(CrashPoint.SEND_BEFORE_COMMIT)
             crash.here(CrashPoint.SEND_AFTER_COMMIT)
@@ -223,29 +242,39 @@ class Outbox:
     def _make_reply_inbox(self, tx: Transaction | None) -> None:
         if self._has_reply_inbox:
             return
-        parts = self._parts
-        if tx is not None:
-            parts.inboxes.register(tx, self._reply_to, OnOwnerDeath.AGAIN, 1)
-            return
-        with parts.database.single() as own:
-            parts.inboxes.register(own, self._reply_to, OnOwnerDeath.AGAIN, 1)
-        self._has_reply_inbox = True
+        if tx is None:
+            with self._parts.database.single() as own:
+                self._parts.inboxes.register_for_replies(own, self._reply_to)
+            self._has_reply_inbox = True
+        else:
+            self._parts.inboxes.register_for_replies(tx, self._reply_to)
+            tx.after_commit(lambda: setattr(self, "_has_reply_inbox", True))
 
 
 def _with_options(draft: Draft, options: Options, max_bytes: int) -> Draft:
     """The draft with what the sender said about it, all of it checked."""
-    headers = dict(options.get("headers") or {})
     related_id = options.get("related_id")
     delay_s = check_seconds(options.get("delay_s") or None, "delay_s")
     return draft._replace(
         id=check_id(draft.id),
-        headers_json=to_json(
-            {check_name(name, "header name"): value for name, value in headers.items()}, max_bytes, "header"
-        ),
+        headers_json=headers_to_json(options.get("headers") or {}, max_bytes),
         related_id=None if related_id is None else check_id(related_id),
         delay_us=None if delay_s is None else int(delay_s * MICROS),
         ttl_s=check_seconds(options.get("ttl_s"), "ttl_s"),
     )
+
+
+@contextmanager
+def _told_how_far(ids: list[str], portion: slice) -> Iterator[None]:
+    """When one portion of several fails, say which messages are in the queue all the same."""
+    try:
+        yield
+    except DatabaseError as error:
+        unknown = ids[portion] if isinstance(error, CommitUnknown) else []
+        if portion.start == 0 and not unknown:
+            raise  # nothing was written, and the error says so
+        sent = ids[: portion.start]
+        raise PartlySent(sent, unknown, len(ids) - len(sent) - len(unknown), error) from error
 
 
 def _portions(payloads: list[str]) -> Iterator[slice]:

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -52,6 +52,11 @@ def to_json(value: Any, max_bytes: int, what: str = "payload") -> str:
             "send a reference to where the data lies instead"
         )
     return text
+
+
+def headers_to_json(headers: Mapping[str, Any], max_bytes: int) -> str:
+    """The headers as JSON text, if their names are names."""
+    return to_json({check_name(name, "header name"): value for name, value in headers.items()}, max_bytes, "header")
 
 
 def from_json(text: str, what: str = "payload") -> Any:

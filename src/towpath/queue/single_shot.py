@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from towpath.queue.caretaker import Caretaker
 from towpath.queue.inbox import Inbox
 from towpath.queue.message import Message
 from towpath.queue.parts import Parts
-from towpath.queue.state import MessageState
 
 LOOKED_AT_FOR_STEALING = 100
 
@@ -22,8 +22,8 @@ class SingleShotInbox:
     def receive(self, timeout_s: float, *, steal: bool = True) -> Message | None:
         """The next message, claimed; none when nothing came in time.
 
-        With `steal`, a message whose owner is dead or has stopped is taken over at once, without waiting until the
-        inbox's policy is applied to it.
+        With `steal`, what a dead or stopped owner held is freed at once, by the inbox's policy and with a record, and
+        taken over if the policy allows it.
         """
         deadline = time.monotonic() + timeout_s
         bells = self._parts.database.bells
@@ -44,16 +44,14 @@ class SingleShotInbox:
             bells.take_down(self.inbox.name, bell)
 
     def _steal(self) -> Message | None:
-        parts, process = self._parts, self._parts.process()
-        claimed = [m for m in self.inbox.eavesdrop(LOOKED_AT_FOR_STEALING) if m.state is MessageState.ACK and m.owner]
-        if not claimed:
+        parts = self._parts
+        owners = {m.owner for m in self.inbox.eavesdrop(LOOKED_AT_FOR_STEALING) if m.owner is not None}
+        if not owners:
             return None
-        with parts.database.beats.read() as tx:
-            living = parts.processes.living(tx, {m.owner for m in claimed if m.owner})
-        for message in claimed:
-            if message.owner not in living:
-                with parts.database.single() as tx:
-                    stolen = parts.messages.steal(tx, message, process.id, process.next_tick())
-                if stolen is not None:
-                    return stolen
-        return None
+        with parts.database.beats.glance() as tx:
+            gone = owners - parts.processes.living(tx, owners)
+        caretaker = Caretaker(parts)
+        if sum(map(caretaker.free_claims_of, gone)) == 0:
+            return None
+        claimed = self.inbox.claim(1)
+        return claimed[0] if claimed else None

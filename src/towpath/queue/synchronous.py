@@ -5,14 +5,12 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from towpath.errors import IllegalMove, ProcessDead
+from towpath.errors import ClaimLost, ProcessDead
 from towpath.events import Event, EventKind
 from towpath.queue.handling import Handling
 from towpath.queue.inbox import Inbox
 from towpath.queue.message import Message
 from towpath.queue.parts import Parts
-from towpath.queue.replies import answer_with_failure
-from towpath.queue.state import Move
 from towpath.queue.worker import Worker
 from towpath.service import Result
 
@@ -73,11 +71,8 @@ class SynchronousInbox(Worker):
         message, parts = work.message, self._parts
         try:
             with parts.database.transaction() as tx:
-                reply_to = parts.messages.move(tx, message.id, Move.FAIL, f"aborted: {why}")
-                if reply_to is not None:
-                    answer_with_failure(parts, tx, message.id, reply_to, f"aborted: {why}")
+                self.inbox.fail(message, f"aborted: {why}", tx=tx)
                 parts.event_log.record(tx, Event(EventKind.MESSAGE_ABORTED, message.id, why=why))
-                parts.ring_after(tx, reply_to)
-        except IllegalMove:
-            return False  # it came to its end in this very moment
+        except ClaimLost:
+            return False  # it came to its end in this very moment, or is another's by now
         return True

@@ -16,7 +16,6 @@ from towpath.errors import (
     ClaimLost,
     CommitUnknown,
     DatabaseError,
-    DatabaseUnavailable,
     ProcessDead,
 )
 from towpath.queue.handling import Handling, handling
@@ -31,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 Handler = Callable[[Message], Any]
 
-LONGEST_REASON = 2_000
 FIRST_PAUSE_S = 0.05
 LONGEST_PAUSE_S = 2.0
 
@@ -113,9 +111,9 @@ class Worker(Service):
         with handling(work):
             try:
                 outcome = handler(message)
-            except Exception as error:
+            except BaseException as error:  # sys.exit() in a handler ends its message, not this service
                 logger.warning("%s: %s %s failed", self.name, message.function, message.id, exc_info=True)
-                outcome = _Failed(f"{type(error).__name__}: {error}"[:LONGEST_REASON])
+                outcome = _Failed(f"{type(error).__name__}: {error}")
         crash.here(CrashPoint.HANDLER_DONE)
         self._end(message, outcome)
 
@@ -133,7 +131,7 @@ class Worker(Service):
                 return
             except (BadPayload, BadValue) as bad:
                 outcome = _Failed(f"the handler's answer cannot be sent: {bad}")
-            except (DatabaseUnavailable, CommitUnknown) as away:
+            except DatabaseError as away:
                 in_doubt = in_doubt or isinstance(away, CommitUnknown)
                 if self._is_hopeless():
                     logger.warning("%s: stopping without knowing what became of %s: %s", self.name, message.id, away)

@@ -15,7 +15,6 @@ create table process (
     host        text    not null,
     pid         integer not null,
     state       text    not null check (state in ('alive', 'stopped', 'dead')),
-    bell        text,
     started_at  bigint  not null,
     beat_at     bigint  not null,
     lease_until bigint  not null,

@@ -6,7 +6,6 @@ create table process (
     host        text    not null,
     pid         integer not null,
     state       text    not null check (state in ('alive', 'stopped', 'dead')),
-    bell        text,
     started_at  integer not null,
     beat_at     integer not null,
     lease_until integer not null,
