@@ -70,7 +70,7 @@ def test_abort_ends_it_as_err_and_the_late_result_is_refused(
     sent = getattr(outbox, kind)("work", "DO")
     assert handler.begun.wait(20)
     assert inbox.abort("the user pressed cancel")
-    error = {"error": "aborted: the user pressed cancel"} if kind == "send" else None
+    error = {"error": "aborted: the user pressed cancel"}
     assert outbox.wait(sent, 20) == Answer(MessageState.ERR, error, sent)
     row = message_row(runtime.database, sent)
     assert (row["state"], row["reason"]) == ("ERR", "aborted: the user pressed cancel")

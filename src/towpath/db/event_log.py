@@ -59,8 +59,10 @@ class EventLog:
         subject: str | None = None,
     ) -> list[StoredEvent]:
         """The newest first; `before` is the `seq` of the last one of the page before."""
+        # A query for each filter, since one for all could use no index.
+        query = "list_events_of_subject" if subject else "list_events_of_kind" if kind else "list_events"
         params = {"limit": limit, "before": before, "kind": kind, "subject": subject}
-        return [_stored(row) for row in tx.rows(self._sql["list_events"], params)]
+        return [_stored(row) for row in tx.rows(self._sql[query], params)]
 
     def after(self, tx: Transaction, seq: int, limit: int = 500) -> Iterator[StoredEvent]:
         """What came after, oldest first."""

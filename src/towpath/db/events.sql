@@ -3,9 +3,28 @@
 insert into event (at, kind, subject, who, why, data) values (:now, :kind, :subject, :who, :why, :data)
 on conflict do nothing;
 
+-- name: columns
+-- Not a query: the columns of an event.
+seq, at, kind, subject, who, why, data;
+
+-- name: list_events
+-- One page of events, newest first.
+select $columns from event where seq < coalesce(:before, 9223372036854775807) order by seq desc limit :limit;
+
+-- name: list_events_of_kind
+-- One page of events of one kind, newest first.
+select $columns from event
+where kind = :kind and seq < coalesce(:before, 9223372036854775807) order by seq desc limit :limit;
+
+-- name: list_events_of_subject
+-- One page of events about one thing, of one kind or all, newest first.
+select $columns from event
+where subject = :subject and kind = coalesce(:kind, kind) and seq < coalesce(:before, 9223372036854775807)
+order by seq desc limit :limit;
+
 -- name: events_after
 -- What happened since a given event, oldest first.
-select seq, at, kind, subject, who, why, data from event where seq > :seq order by seq limit :limit;
+select $columns from event where seq > :seq order by seq limit :limit;
 
 -- name: last_event
 -- Where to start following.

@@ -79,7 +79,6 @@ create index message_live on message (inbox, state, (seq + 0))
     where deliver_after is null and (state = 'NEW' or state = 'ACK');
 create index message_due on message (inbox, deliver_after) where state = 'NEW' and deliver_after is not null;
 create index message_expiring on message (expires_at) where state = 'NEW' and expires_at is not null;
-create index message_troubled on message (state, seq) where state = 'ERR' or state = 'DEAD';
 create index message_by_related on message (related_id) where related_id is not null;
 create index message_by_audit on message (audit_id) where audit_id is not null;
 

@@ -1,5 +1,0 @@
--- name: list_events
--- One page of events, newest first.
-select seq, at, kind, subject, who, why, data from event
-where (:before is null or seq < :before) and (:kind is null or kind = :kind) and (:subject is null or subject = :subject)
-order by seq desc limit :limit;
