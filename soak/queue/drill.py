@@ -28,7 +28,7 @@ from soak.queue.plan import (
 from soak.queue.stores import Fault, Store
 from towpath import Runtime
 from towpath.db import Database
-from towpath.errors import DatabaseError
+from towpath.errors import DatabaseError, SchemaError
 from towpath.queue import MessageState
 from towpath.queue.outbox import reply_inbox
 from towpath.testing.ledger import Ledger, read_ledger, read_processes, verify_schema
@@ -59,6 +59,7 @@ class Outcome:
     crew: Crew
     faults: tuple[str, ...]
     read_again: int  # answers whose reading was forgotten by a server that crashed
+    schema: str  # in what the tables differ from the migrations; nothing when all is well
     duration_s: float
 
 
@@ -88,8 +89,8 @@ class Drill:
                 crew.dismiss("worker")
                 read_again = _patiently(lambda: _read_again(runtime))
                 ledger = _patiently(lambda: read_ledger(runtime.database))
-                verify_schema(runtime.database)
-        return Outcome(ledger, crew, tuple(self._progress.faults), read_again, time.monotonic() - started)
+                schema = _differences(runtime.database)
+        return Outcome(ledger, crew, tuple(self._progress.faults), read_again, schema, time.monotonic() - started)
 
     def _hire(self, crew: Crew) -> None:
         now = time.time()
@@ -170,6 +171,14 @@ def _read_again(runtime: Runtime) -> int:
             if answer.related_id is not None and outbox.poll(answer.related_id) is not None:
                 count += 1
     return count
+
+
+def _differences(database: Database) -> str:
+    try:
+        verify_schema(database)
+    except SchemaError as error:
+        return str(error)
+    return ""
 
 
 def _are_dead_settled(database: Database, living: set[int]) -> bool:

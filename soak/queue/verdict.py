@@ -43,6 +43,8 @@ def judge(plan: Plan, home: Path, outcome: Outcome) -> Verdict:
         *(f"process {pid} was alive and was declared dead" for pid in sorted(crew.declared_dead)),
     ]
     terminal = sum(message.state in TERMINAL for message in ledger.asked)
+    if outcome.schema:
+        wrong.append(outcome.schema)
     if outcome.read_again and plan.database == "sqlite":
         wrong.append(f"{outcome.read_again} answers were fetched and still waited")
     if terminal < plan.messages:

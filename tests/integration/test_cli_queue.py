@@ -160,21 +160,24 @@ def test_reap(command: CommandLine, runtime: Runtime) -> None:
     outbox = runtime.queue.outbox("shop")
     ids = [outbox.notice("prices", "quote", ttl_s=5) for _ in range(3)]
     outbox.notice("prices", "quote", ttl_s=500)
-    assert command.ok("queue", "reap", "--json").json == {"expired": 0}
+    assert command.ok("queue", "reap", "--why", "test", "--json").json == {"expired": 0}
     runtime.database.shift_clock(10)
-    wait_until(lambda: command.ok("queue", "reap", "--json").json == {"expired": 3})
-    assert "0 messages" in command.ok("queue", "reap").out
+    wait_until(lambda: command.ok("queue", "reap", "--why", "test", "--json").json == {"expired": 3})
+    assert "0 messages" in command.ok("queue", "reap", "--why", "test").out
     dead = command.ok("queue", "list", "--state", "DEAD", "--json").json["items"]
     assert {item["id"] for item in dead} == set(ids)
     [event] = command.ok("event", "list", "--kind", "messages_expired", "--json").json["items"]
     assert (event["subject"], event["data"]["count"]) == ("prices", 3)
+    by_hand = command.ok("event", "list", "--kind", "queue_reaped_by_hand", "--json").json["items"]
+    assert {event["why"] for event in by_hand} == {"test"}
+    assert sorted(event["data"]["expired"] for event in by_hand)[-1] == 3
 
 
 def test_clean(command: CommandLine, runtime: Runtime, prices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "0 OK" in command.ok("queue", "clean").out
+    assert "0 OK" in command.ok("queue", "clean", "--why", "test").out
     runtime.database.shift_clock(100)
     monkeypatch.setenv("TOWPATH_QUEUE__RETENTION__OK_S", "50")
-    assert command.ok("queue", "clean", "--json").json["deleted"]["ok"] == 2
+    assert command.ok("queue", "clean", "--why", "test", "--json").json["deleted"]["ok"] == 2
     states = [item["state"] for item in command.ok("queue", "list", "--json").json["items"]]
     assert states == ["NEW", "NEW", "ERR"], "a failure is kept until a person clears it"
 

@@ -142,6 +142,16 @@ def test_what_was_claimed_in_time_does_not_expire(quiet: Quiet) -> None:
     assert states(quiet.database) == ["OK"]
 
 
+def test_what_was_given_back_was_taken_in_time(quiet: Quiet) -> None:
+    """Its time to live was for waiting until somebody takes it, which somebody did."""
+    inbox = quiet.queue.inbox("work")
+    quiet.queue.outbox("me").notice("work", "DO", ttl_s=10)
+    inbox.release(inbox.claim())
+    shift(20, quiet)
+    assert quiet.caretaker.reap() == 0
+    assert len(inbox.claim()) == 1
+
+
 def test_who_waits_for_an_expired_request_is_told(quiet: Quiet) -> None:
     quiet.queue.inbox("work")
     outbox = quiet.queue.outbox("me")

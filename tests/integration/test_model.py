@@ -153,6 +153,7 @@ class QueueMachine(RuleBasedStateMachine):
                 owner_tick=message.owner_tick,
                 attempts=self.of(message.id).attempts + 1,
                 due=None,
+                expires=None,
             )
         return multiple(*((who, worker, message) for message in claimed))
 

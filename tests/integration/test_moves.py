@@ -34,7 +34,8 @@ class Scene:
     def _bring_to(self, state: MessageState) -> None:
         match state:
             case MessageState.NEW:
-                self.inbox.release(self.message)
+                # Sent again, not given back: what was given back was taken in time and cannot expire any more.
+                self.me.queue.operator("ada").set_state(self.id, MessageState.NEW, "once more")
             case MessageState.OK:
                 self.inbox.finish(self.message)
             case MessageState.ERR:

@@ -129,7 +129,7 @@ def test_a_message_sent_by_hand(scene: Scene) -> None:
         (lambda s: s.operator.reply(s.asked, float("nan"), "why"), BadPayload),
         (lambda s: s.operator.edit(new_id(), "why", payload=1), UnknownMessage),
         (lambda s: s.operator.edit(s.asked, "why", payload=object()), BadPayload),
-        (lambda s: s.operator.edit(s.asked, "why", headers={"a\x00": 1}), BadPayload),
+        (lambda s: s.operator.edit(s.asked, "why", headers={"a\x00": 1}), BadName),
         (lambda s: s.operator.set_state(new_id(), MessageState.DEAD, "why"), UnknownMessage),
         (lambda s: s.operator.set_state(s.asked, MessageState.OK, "why"), IllegalMove),
     ],

@@ -110,9 +110,6 @@ def test_sigkill_at_random_moments(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("database_settings", ["postgres"], indirect=True)
-@pytest.mark.xfail(
-    strict=True, reason="the caretaker waits for the locks of a frozen owner, and frees nobody meanwhile"
-)
 def test_frozen_transaction_holds_up_nobody_else(stage: Stage) -> None:
     """Rows that a frozen process has locked must wait; the claims of all other dead must not wait for them."""
     fill(stage, "double", True, 3)

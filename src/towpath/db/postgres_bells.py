@@ -59,6 +59,8 @@ class PostgresBells:
         self._has_rings.set()
 
     def close(self) -> None:
+        if self._listener is not None and not self._closed.is_set():
+            self.ring(("",))  # nobody has that name; it ends the listener's round
         self._closed.set()
         self._has_rings.set()
         for thread in (self._listener, self._ringer):

@@ -11,6 +11,10 @@ seq + 0;
 -- Not a query: is one of the ids in the JSON array :ids.
 = any (array (select json_array_elements_text(:ids::json)::uuid));
 
+-- name: past_locks
+-- Not a query: without what a transaction has locked that may stand still for long; a later round comes to it.
+for update of message skip locked;
+
 -- name: claim_one
 -- Give the oldest waiting message that is not delayed to one process: much cheaper than looking at the delayed, too.
 update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, expires_at = null,

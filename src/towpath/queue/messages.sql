@@ -37,7 +37,7 @@ select message.seq, message.id, message.inbox, message.reply_to, message.attempt
        inbox.on_owner_death, inbox.max_attempts
 from inbox cross join message
 where message.inbox = inbox.name and message.state = 'ACK' and message.deliver_after is null and message.owner = :owner
-limit :limit;
+limit :limit $past_locks;
 
 -- name: expire_messages
 -- Messages that nobody took in time are dead.

@@ -10,6 +10,10 @@ in (select value from json_each(:seqs));
 -- Not a query: is one of the ids in the JSON array :ids.
 in (select value from json_each(:ids));
 
+-- name: past_locks
+-- Not a query: nothing, since there are no locks on rows here.
+;
+
 -- name: claim_one
 -- Give the oldest waiting message that is not delayed to one process: much cheaper than looking at the delayed, too.
 update message set state = 'ACK', owner = :owner, owner_tick = :tick, attempts = attempts + 1, expires_at = null,
