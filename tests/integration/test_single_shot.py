@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.quiet import LEASE_S, Quiet, let_die, shift
-from tests.support.tables import message_row, rows, states
+from tests.support.tables import events, message_row, rows, states
 
 from towpath.errors import ClaimLost
+from towpath.events import EventKind
 from towpath.queue import Message
 from towpath.runtime import Runtime
 
@@ -131,3 +132,15 @@ def test_two_thieves_get_one_each(make_quiet: Make) -> None:
     for thread in threads:
         thread.join(20)
     assert sum(message is not None for message in got) == 1
+
+
+def test_what_must_never_be_done_twice_is_not_stolen(make_quiet: Make) -> None:
+    gone, thief = make_quiet(), make_quiet()
+    gone.queue.inbox("work", "dead")
+    thief.queue.outbox("me").notice("work", "DO")
+    gone.queue.inbox("work", "dead").claim()
+    gone.process.stop()
+    assert thief.queue.single_shot("work", "dead").receive(0) is None
+    assert states(thief.database) == ["DEAD"]
+    [event] = events(thief.database, EventKind.MESSAGE_GIVEN_UP)
+    assert gone.process.id in event["why"]

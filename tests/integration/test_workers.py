@@ -211,3 +211,27 @@ def test_the_error_of_a_replayed_handler_is_the_callers(
     with pytest.raises(LookupError):
         worker.replay(1)
     assert rows(runtime.database, "message") == before
+
+
+def test_a_handler_that_exits_ends_its_message_and_not_its_worker(runtime: Runtime, worker: Worker) -> None:
+    def leave(message: Message) -> None:
+        raise SystemExit(3)
+
+    worker.on("LEAVE")(leave)
+    worker.on("STAY")(lambda message: "here")
+    worker.start()
+    outbox = runtime.queue.outbox("me")
+    answer = outbox.request("work", "LEAVE", timeout_s=20)
+    assert (answer.state, answer.payload) == (MessageState.ERR, {"error": "SystemExit: 3"})
+    assert outbox.request("work", "STAY", timeout_s=20).payload == "here"
+
+
+def test_a_failure_is_told_where_payloads_are_kept_tiny(make_runtime: Callable[..., Runtime]) -> None:
+    runtime = make_runtime(queue={"max_payload_bytes": 16})
+    worker = runtime.queue.synchronous("work")
+    worker.on("DO")(lambda message: "longer than sixteen bytes")
+    worker.start()
+    answer = runtime.queue.outbox("me").request("work", "DO", timeout_s=20)
+    worker.stop()
+    assert answer.state is MessageState.ERR
+    assert "limit is 16" in answer.payload["error"]

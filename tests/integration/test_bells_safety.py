@@ -1,0 +1,79 @@
+"""Wake-ups on SQLite stand in a directory where every user may write: nobody else's files are trusted or touched."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from towpath.db.sqlite_bells import SqliteBells
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The system's directory for temporary files, as an attacker finds it before Towpath's first start."""
+    directory = tmp_path / "tmp"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    return directory
+
+
+def bells_directory(shared: Path, bells: SqliteBells) -> Path:
+    [directory] = (shared / f"towpath-{os.getuid()}").iterdir()
+    return directory
+
+
+def test_a_ring_deletes_no_file(shared: Path, tmp_path: Path) -> None:
+    listener, sender = SqliteBells(tmp_path / "q.db"), SqliteBells(tmp_path / "q.db")
+    listener.hang("work")
+    kept = bells_directory(shared, listener) / "letter.bell"
+    kept.write_text("mine")
+    sender.ring(["work"])
+    listener.close()
+    sender.close()
+    assert kept.read_text() == "mine"
+
+
+def test_a_directory_that_is_a_link_is_left_alone(
+    shared: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "precious.bell").write_text("mine")
+    probe = SqliteBells(tmp_path / "q.db")
+    probe.hang("work")
+    real = bells_directory(shared, probe)
+    probe.close()
+    real.rmdir()
+    real.symlink_to(victim)
+    bells = SqliteBells(tmp_path / "q.db")
+    bells.hang("work")
+    bells.ring(["work"])
+    bells.close()
+    assert "wake-ups are off" in caplog.text
+    assert [file.read_text() for file in victim.iterdir()] == ["mine"]
+
+
+def test_the_bell_of_a_dead_process_is_removed(shared: Path, tmp_path: Path) -> None:
+    import socket
+
+    sender = SqliteBells(tmp_path / "q.db")
+    sender.hang("work")
+    left = bells_directory(shared, sender) / "dead.bell"
+    gone = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    gone.bind(str(left))
+    gone.close()
+    sender.ring(["work"])
+    sender.close()
+    assert not left.exists()
+
+
+def test_without_a_place_for_sockets_it_still_rings_within_the_process(shared: Path, tmp_path: Path) -> None:
+    (shared / f"towpath-{os.getuid()}").write_text("in the way")
+    bells = SqliteBells(tmp_path / "q.db")
+    bell = bells.hang("work")
+    bells.ring(["work"])
+    assert bell.wait(0)
+    bells.close()
