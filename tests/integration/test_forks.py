@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import pytest
 from tests.support.tables import rows, states
 
 from towpath.errors import TowpathError
 from towpath.runtime import Runtime
+
+# Python 3.12 and newer warn of forking with threads; what happens then is what is tested here.
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
 
 def in_a_child(work: Callable[[], bool]) -> bool:
