@@ -34,5 +34,5 @@ lock: ## resolve the locks anew (ARGS=--upgrade for the newest versions)
 	@scripts/lock $(ARGS)
 
 clean: ## remove what the other verbs made
-	rm -rf .venv .cache .bootstrap.lock site build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .cache .bootstrap.lock site build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
