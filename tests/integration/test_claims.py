@@ -179,6 +179,7 @@ def test_finishing_nothing(quiet: Quiet) -> None:
     inbox.finish([])
     inbox.fail([], "broke")
     inbox.release([])
+    assert rows(quiet.database, "message") == []
 
 
 def test_what_is_sent_with_a_finish_commits_with_it(quiet: Quiet) -> None:

@@ -134,7 +134,7 @@ class Caretaker(Service):
         kind = EventKind.CLAIM_FREED if move is Move.FREE else EventKind.MESSAGE_GIVEN_UP
         data = {"owner": owner, "inbox": claim.inbox, "move": move, "failures": claim.failures}
         parts.event_log.record(tx, Event(kind, claim.id, why=reason, data=data))
-        if claim.reply_to is not None and move is not Move.FREE:
-            if move is Move.FAIL:
-                answer_with_failure(parts, tx, claim.id, claim.reply_to, reason)
+        if claim.reply_to is not None and move is Move.FAIL:
+            answer_with_failure(parts, tx, claim.id, claim.reply_to, reason)
+        elif move is Move.GIVE_UP:
             parts.ring_after(tx, claim.reply_to)

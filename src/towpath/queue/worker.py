@@ -133,15 +133,11 @@ class Worker(Service):
                 outcome = _Failed(f"the handler's answer cannot be sent: {bad}")
             except DatabaseError as away:
                 in_doubt = in_doubt or isinstance(away, CommitUnknown)
-                if self._is_hopeless():
+                if self.is_stopping:  # the claim is left to run out and be freed by others
                     logger.warning("%s: stopping without knowing what became of %s: %s", self.name, message.id, away)
                     return
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
-
-    def _is_hopeless(self) -> bool:
-        # When it is told to stop while the database is away, the claim is left to run out and be freed by others.
-        return self.is_stopping
 
     def _was_ended(self, message: Message, outcome: Any) -> bool:
         state = MessageState.ERR if isinstance(outcome, _Failed) else MessageState.OK
