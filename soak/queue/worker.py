@@ -13,7 +13,7 @@ from soak.queue.plan import ASYNCHRONOUS, SYNCHRONOUS
 from towpath import Message
 from towpath.logs import configure
 from towpath.queue.worker import Worker
-from towpath.settings import LogSettings
+from towpath.settings import LoggingSettings
 from towpath.testing.journal import Journal
 from towpath.testing.processes import leave_with_parent, order
 
@@ -23,7 +23,7 @@ LONGEST_WORK_S = 0.01
 
 def main() -> None:
     leave_with_parent()
-    configure(LogSettings(level="error"))
+    configure(LoggingSettings(level="error"))
     told = order()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())

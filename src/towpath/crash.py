@@ -38,6 +38,15 @@ class CrashPoint(StrEnum):
     CLEAN_AFTER_COMMIT = "clean_after_commit"
     OPERATE_BEFORE_COMMIT = "operate_before_commit"  # a person's change and its event, both uncommitted
     OPERATE_AFTER_COMMIT = "operate_after_commit"
+    TOPIC_BEFORE_COMMIT = "topic_before_commit"  # a topic is made, made larger or deleted, uncommitted
+    TOPIC_AFTER_COMMIT = "topic_after_commit"  # of a deleted topic: gone for everybody, its records still take room
+    APPEND_BEFORE_COMMIT = "append_before_commit"  # records handed over outside a transaction, nothing promised yet
+    APPEND_AFTER_COMMIT = "append_after_commit"  # written, but the caller does not know
+    PRODUCER_OPENED = "producer_opened"  # the older one of the name is fenced, nothing has been written
+    LOG_TRANSACTION_FILLED = "log_transaction_filled"  # records handed over, positions not, uncommitted
+    LOG_TRANSACTION_BEFORE_COMMIT = "log_transaction_before_commit"  # records and positions, uncommitted
+    LOG_TRANSACTION_AFTER_COMMIT = "log_transaction_after_commit"  # committed, but the caller does not know
+    START_MOVED = "start_moved"  # records are gone for every reader, but still take room
     MIGRATE_BEFORE_COMMIT = "migrate_before_commit"
     MIGRATE_AFTER_COMMIT = "migrate_after_commit"
 

@@ -14,7 +14,12 @@ TowpathError
 │   ├── IllegalMove        the message is not in a state that this move starts from
 │   ├── ChangedMeanwhile   somebody else changed the message since it was read
 │   ├── ClaimLost          the claim was taken away, or was never this process's
-│   └── NoReplyExpected    an answer to a message that asked for none
+│   ├── NoReplyExpected    an answer to a message that asked for none
+│   ├── BadRecord          a key, value, header or time that a topic cannot hold
+│   ├── UnknownTopic       there is no topic of that name
+│   ├── UnknownPartition   the topic has no such partition
+│   ├── TopicExists        there is a topic of that name already
+│   └── OffsetOutOfRange   below the start or beyond the end of a partition
 ├── NoAnswer               a request did not get its answer
 │   ├── AnswerTimeout      not yet: the request is still under way and may be waited for again
 │   └── RequestDied        never: the request is DEAD or gone
@@ -26,6 +31,14 @@ TowpathError
 │       ├── SchemaTooNew       a newer Towpath has upgraded this database
 │       ├── SchemaTooOld       the database needs `towpath schema upgrade`
 │       └── SchemaDiffers      tables are not what the migrations make
+├── LogError               the log did not do what was asked
+│   ├── LogUnavailable         broker or file is away, locked or full; nothing was written
+│   ├── PartlyAppended         a batch was cut off; says which records were written, and which perhaps
+│   ├── TransactionUnknown     the connection broke during commit; it was written whole or not at all
+│   ├── ProducerFenced         a newer producer of the same name has taken over
+│   └── TopicReplaced          the topic was deleted, perhaps made again; old offsets mean nothing now
+├── SparkFailed            Spark did not start, or not as it is needed
+├── FetchFailed            a file could not be fetched, or is not what was expected
 ├── ServerFailed           a local server could not be set up, started or stopped
 └── ProcessDead            this process was declared dead, or could not renew its lease in time
 """
@@ -136,6 +149,48 @@ class NoReplyExpected(Refused):
     """The message is a notice: its sender left no inbox for an answer."""
 
 
+class BadRecord(Refused):
+    """A topic cannot hold this record: too large, or a key, header or time of the wrong kind. Nothing was written."""
+
+
+class UnknownTopic(Refused):
+    """There is no topic of that name. Make it (`towpath topic create`), or mend the name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is no topic {name!r}; `towpath topic list` shows them, `towpath topic create` makes one")
+
+
+class UnknownPartition(Refused):
+    """The topic has no partition of that number. Partitions are numbered from 0."""
+
+    def __init__(self, topic: str, partition: int, partitions: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.partitions = partitions
+        super().__init__(f"topic {topic!r} has no partition {partition}: its partitions are 0 to {partitions - 1}")
+
+
+class TopicExists(Refused):
+    """There is a topic of that name already. Use it, or choose another name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is a topic {name!r} already")
+
+
+class OffsetOutOfRange(Refused):
+    """The offset lies below the start of the partition (its records were deleted) or beyond its end."""
+
+    def __init__(self, topic: str, partition: int, offset: int, start: int, end: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.start = start
+        self.end = end
+        super().__init__(f"{topic}/{partition} has no offset {offset}: it starts at {start} and ends before {end}")
+
+
 class NoAnswer(TowpathError):
     """A request did not get its answer."""
 
@@ -194,6 +249,67 @@ class SchemaTooOld(SchemaError):
 
 class SchemaDiffers(SchemaError):
     """A table, index or constraint is not what the migrations make. `towpath schema verify` lists the differences."""
+
+
+class LogError(TowpathError):
+    """The log did not do what was asked."""
+
+
+class LogUnavailable(LogError):
+    """The broker or the file is away, locked, full or restarting. Nothing was written; try the same call again."""
+
+
+class PartlyAppended(LogError):
+    """A batch outside a transaction was cut off. `appended` are written, `unknown` perhaps, the others not.
+
+    The numbers are places in the batch. Where a doubled record would do harm, append in a transaction.
+    """
+
+    def __init__(self, appended: Iterable[int], unknown: Iterable[int], count: int, cause: object) -> None:
+        self.appended = sorted(appended)
+        self.unknown = sorted(unknown)
+        self.count = count
+        rest = count - len(self.appended) - len(self.unknown)
+        super().__init__(
+            f"{len(self.appended)} of {count} records were appended, {len(self.unknown)} perhaps, {rest} not: {cause}"
+        )
+
+
+class TransactionUnknown(LogError):
+    """The connection broke while committing: all of the transaction was written or nothing, and nobody can say which.
+
+    Open a producer of the same name and look at the positions that the transaction should have moved.
+    """
+
+
+class ProducerFenced(LogError):
+    """A newer producer of the same name has taken over. Nothing was written, and this one must stop."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"producer {name!r} was fenced: a newer one of the same name has taken over; this one must stop")
+
+
+class TopicReplaced(LogError):
+    """The topic was deleted since it was first read, and perhaps made again under the same name.
+
+    Its old offsets mean nothing any more. Start again from chosen positions, with a new checkpoint.
+    """
+
+    def __init__(self, name: str, id: str, found: str | None) -> None:
+        self.name = name
+        self.id = id
+        self.found = found
+        now = f"deleted and made again (its id is {found} now)" if found else "deleted"
+        super().__init__(f"topic {name!r} with the id {id} was {now}; start again with a new checkpoint")
+
+
+class SparkFailed(TowpathError):
+    """Spark did not start, or runs in this process in another way than it is needed. The text says what to do."""
+
+
+class FetchFailed(TowpathError):
+    """A file could not be fetched from its registry, or is not the one that was expected. Nothing of it is kept."""
 
 
 class ServerFailed(TowpathError):

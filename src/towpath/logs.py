@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime
 
 from towpath.events import Event
-from towpath.settings import LogSettings
+from towpath.settings import LoggingSettings
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
@@ -41,7 +41,7 @@ class _Line(logging.Formatter):
         return f"{at} {record.levelname:<7} {record.name}: {text}{behind}" + (f"\n{trace}" if trace else "")
 
 
-def configure(settings: LogSettings) -> None:
+def configure(settings: LoggingSettings) -> None:
     """Send Towpath's log entries to standard error in the chosen shape. Calling it again replaces the first."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Line(as_json=settings.format == "json"))

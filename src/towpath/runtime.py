@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from towpath import settings as settings_module
 from towpath.clock import Clock, SystemClock
@@ -17,7 +17,11 @@ from towpath.db import open_database
 from towpath.db.event_log import EventLog
 from towpath.db.processes import Heartbeat, Process, leave_at_once, record_start, record_stop
 from towpath.errors import DatabaseError, TowpathError
-from towpath.events import Events
+from towpath.events import Event, Events
+from towpath.log import Log, open_log
+from towpath.log.janitor import LogJanitor
+from towpath.log.open import EMBEDDED, KAFKA_PREFIX
+from towpath.log.sqlite_log import SqliteLog
 from towpath.logs import log_event
 from towpath.queue import Queue
 from towpath.service import Service
@@ -37,14 +41,24 @@ class Runtime:
         self.events.subscribe(log_event)
         self._clock = clock or SystemClock()
         self._on_dead = on_dead
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._pid = os.getpid()
         self._process: Process | None = None
+        self._log: Log | None = None
         self._is_closed = False
         self._services: list[Service] = []
         self.database = open_database(settings.database)
         self.event_log = EventLog(self.database, self.events)
         self.queue = Queue(self.database, settings.queue, self.events, self.event_log, self.process)
+
+    @property
+    def log(self) -> Log:
+        """The topics, opened when first asked for."""
+        with self._lock:
+            if self._log is None:
+                self._check_open()
+                self._log = open_log(self.settings.log, self.database)
+            return self._log
 
     def process(self) -> Process:
         """This process as others see it, registered when first asked for, with the services that keep it alive."""
@@ -52,8 +66,7 @@ class Runtime:
             raise TowpathError("this runtime was opened before a fork; call towpath.connect() in the child")
         with self._lock:
             if self._process is None:
-                if self._is_closed:
-                    raise TowpathError("this runtime was closed; connect again")
+                self._check_open()
                 process = Process(self.database, self.settings.process, self._clock)
                 process.register()
                 with self.database.transaction() as tx:
@@ -63,10 +76,26 @@ class Runtime:
                     Heartbeat(process, self.events, self._on_dead),
                     self.queue.caretaker(),
                     self.queue.janitor(),
+                    *self._log_janitors(),
                 ]
                 for service in self._services:
                     service.start()
             return self._process
+
+    def _log_janitors(self) -> list[Service]:
+        # Beside PostgreSQL there is no embedded log; the queue works all the same.
+        url = self.settings.log.url
+        if url.startswith(KAFKA_PREFIX) or (url == EMBEDDED and self.database.dialect != "sqlite"):
+            return []
+        return [LogJanitor(cast(SqliteLog, self.log), self.events, self._record)]
+
+    def _record(self, event: Event) -> None:
+        with self.database.transaction() as tx:
+            self.event_log.record(tx, event)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise TowpathError("this runtime was closed; connect again")
 
     def close(self) -> None:
         """Stop the services and close the database. Inboxes that were started are the caller's to stop first."""
@@ -88,6 +117,8 @@ class Runtime:
                     record_stop(self.event_log, tx, self._process)
             self._process = None
         self._services = []
+        if self._log is not None:
+            self._log.close()
         self.database.close()
 
     def __enter__(self) -> Runtime:

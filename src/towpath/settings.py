@@ -103,6 +103,71 @@ class QueueSettings(_Part):
 
 
 class LogSettings(_Part):
+    """Topics: where records are kept, and how."""
+
+    url: str = Field(
+        "embedded",
+        description="`embedded` (tables in the SQLite database), `sqlite:///path` (a SQLite file of its own) or "
+        "`kafka://host:port,host:port`.",
+        pattern=r"^(embedded|sqlite:///.+|kafka://[^/,\s]+:\d+(,[^/,\s]+:\d+)*)$",
+    )
+    client: dict[str, str] = Field(
+        {},
+        description="Kafka only. Further properties of the client, such as `security.protocol` or `sasl.password`.",
+    )
+    namespace: str = Field(
+        "towpath",
+        description="Kafka only. Stands before the names of transactional producers, so that two Towpaths on one "
+        "broker do not fence each other.",
+        pattern=r"^[a-zA-Z0-9._-]{1,60}$",
+    )
+    partitions: int = Field(4, ge=1, le=10_000, description="Partitions of a new topic when nothing else is said.")
+    retention_s: Age = Field(
+        7 * 86400.0, description="Age at which records of a new topic are deleted when nothing else is said, or `never`."
+    )
+    max_record_bytes: int = Field(
+        4 << 20, ge=1024, le=64 << 20, description="Largest record that can be appended: key, value and headers."
+    )
+    timeout_s: Seconds = Field(
+        60.0, description="How long a caller waits for the broker before `LogUnavailable` or `PartlyAppended`."
+    )
+    transaction_timeout_s: Seconds = Field(
+        60.0,
+        description="Kafka only. An open transaction of a dead producer is aborted after this time; until then it "
+        "hides what was committed after it. A successor of the same name aborts it at once.",
+    )
+    janitor_s: Seconds = Field(300.0, description="SQLite only. How often records past their retention are deleted.")
+
+
+class SparkSettings(_Part):
+    """The Spark session."""
+
+    master: str = Field(
+        "local[*]",
+        description="`local[n]`, `spark://host:port`, `yarn` or `k8s://…`, in client mode.",
+        pattern=r"^(local(\[[^\]]+\])?|spark://.+|yarn|k8s://.+)$",
+    )
+    memory: str = Field("1g", description="Memory of the driver.", pattern=r"^[1-9]\d*[kmgKMG]$")
+    executor_memory: str = Field("1g", description="Memory of an executor on a cluster.", pattern=r"^[1-9]\d*[kmgKMG]$")
+    java_home: str = Field(
+        "", description="Directory of Java 17 or 21; otherwise `JAVA_HOME`, then `java` on the path, then usual places."
+    )
+    ui: bool = Field(False, description="Serve Spark's own web pages, on the loopback interface.")
+    log_level: Literal["debug", "info", "warn", "error", "off"] = Field(
+        "error", description="Least severe level of Spark's own log that is shown."
+    )
+    conf: dict[str, str] = Field(
+        {}, description="Further properties of Spark, such as `spark.jars.packages`; they overrule Towpath's own."
+    )
+
+
+class StackSettings(_Part):
+    """Servers on this machine for trying things out: `towpath stack`."""
+
+    directory: str = Field(".towpath/stack", description="Where the servers keep data, logs and ports.")
+
+
+class LoggingSettings(_Part):
     """What is logged, and how."""
 
     level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least severe level that is shown.")
@@ -120,6 +185,9 @@ class Settings(BaseSettings):
     process: ProcessSettings = ProcessSettings()
     queue: QueueSettings = QueueSettings()
     log: LogSettings = LogSettings()
+    spark: SparkSettings = SparkSettings()
+    stack: StackSettings = StackSettings()
+    logging: LoggingSettings = LoggingSettings()
 
     @classmethod
     def settings_customise_sources(
@@ -184,10 +252,8 @@ def _without_variables(values: dict[str, Any], above: tuple[str, ...] = ()) -> d
     kept = {}
     for key, value in values.items():
         keys = (*above, key)
-        if isinstance(value, dict):
-            kept[key] = _without_variables(value, keys)
-        elif not _is_set(keys):
-            kept[key] = value
+        if not _is_set(keys):
+            kept[key] = _without_variables(value, keys) if isinstance(value, dict) else value
     return kept
 
 

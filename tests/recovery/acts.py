@@ -19,7 +19,7 @@ from towpath.logs import configure
 from towpath.queue import GiveBack, Message, MessageState, caretaker, janitor, outbox
 from towpath.queue.state import TERMINAL
 from towpath.queue.worker import Worker
-from towpath.settings import LogSettings
+from towpath.settings import LoggingSettings
 from towpath.testing.journal import Journal
 from towpath.testing.ledger import Ledger, read_ledger
 from towpath.testing.processes import leave_with_parent, order
@@ -35,7 +35,7 @@ Act = Callable[[Runtime, Journal, Args], None]
 
 def main() -> None:
     leave_with_parent()
-    configure(LogSettings(level="warning"))
+    configure(LoggingSettings(level="warning"))
     told = order()
     journal = Journal(Path(told["journal"]))
     # Small portions, so that a handful of messages passes a point more than once.

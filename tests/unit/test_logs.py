@@ -11,7 +11,7 @@ import pytest
 
 from towpath.events import Event, EventKind
 from towpath.logs import configure, log_event, without_password
-from towpath.settings import LogSettings
+from towpath.settings import LoggingSettings
 
 EVENT = Event(EventKind.MESSAGE_EDITED, "m-1", "ada", "typo", {"was": "NEW"})
 
@@ -26,7 +26,7 @@ def logging_as_before() -> Iterator[None]:
 
 
 def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    configure(LogSettings(format="json"))
+    configure(LoggingSettings(format="json"))
     logging.getLogger("towpath.queue").info("claimed %d", 3, extra={"inbox": "a", "n": 3})
     log_event(EVENT)
     first, second = map(json.loads, capsys.readouterr().err.splitlines())
@@ -45,7 +45,7 @@ def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_text_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    configure(LogSettings(format="text"))
+    configure(LoggingSettings(format="text"))
     logging.getLogger("towpath.queue").warning("claimed %d", 3, extra={"inbox": "a"})
     at, rest = capsys.readouterr().err.split(" ", 1)
     assert datetime.fromisoformat(at).tzinfo == UTC
@@ -54,7 +54,7 @@ def test_text_lines(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("shape", ["text", "json"])
 def test_traces_are_kept_and_passwords_hidden(capsys: pytest.CaptureFixture[str], shape: str) -> None:
-    configure(LogSettings.model_validate({"format": shape}))
+    configure(LoggingSettings.model_validate({"format": shape}))
     try:
         raise RuntimeError("cannot reach postgresql://ada:hunter2@db:5432/x")
     except RuntimeError:
@@ -69,14 +69,14 @@ def test_traces_are_kept_and_passwords_hidden(capsys: pytest.CaptureFixture[str]
 
 @pytest.mark.parametrize("shape", ["text", "json"])
 def test_passwords_in_extra_values_are_hidden(capsys: pytest.CaptureFixture[str], shape: str) -> None:
-    configure(LogSettings.model_validate({"format": shape}))
+    configure(LoggingSettings.model_validate({"format": shape}))
     logging.getLogger("towpath").info("connected", extra={"url": "postgresql://ada:hunter2@db/x"})
     assert "hunter2" not in capsys.readouterr().err
 
 
 def test_level_is_obeyed_and_configuring_again_replaces(capsys: pytest.CaptureFixture[str]) -> None:
-    configure(LogSettings(level="error"))
-    configure(LogSettings(level="warning"))
+    configure(LoggingSettings(level="error"))
+    configure(LoggingSettings(level="warning"))
     logger = logging.getLogger("towpath.x")
     logger.info("not shown")
     logger.warning("shown")

@@ -43,8 +43,8 @@ def open_runtime(ctx: typer.Context) -> Iterator[Runtime]:
     given = ctx.ensure_object(Given)
     settings = given.settings()
     # A command says by itself what it did; the log is for processes that nobody watches.
-    quiet = settings.log.level in ("debug", "info") and not given.debug
-    logs.configure(settings.log.model_copy(update={"level": "warning"}) if quiet else settings.log)
+    quiet = settings.logging.level in ("debug", "info") and not given.debug
+    logs.configure(settings.logging.model_copy(update={"level": "warning"}) if quiet else settings.logging)
     file = sqlite_file(settings)
     if file is not None and file.parent.is_dir() and not file.exists():
         raise DatabaseUnavailable(

@@ -1,0 +1,33 @@
+"""Topics with partitions and offsets, on SQLite tables or on Kafka.
+
+One protocol (`log.py`), two implementations: `SqliteLog` and `KafkaLog`; one conformance suite holds both to it.
+
+A record goes to the partition that its key decides (Kafka's murmur2, on both) or that it names; without either,
+records go round by a sequence number. Within a partition offsets increase, but they are not dense: aborted
+transactions, transaction markers and deleted records leave holes, so a difference of offsets is never a count.
+
+Readers see committed records only. Outside a transaction `append` is at-least-once when the caller repeats it after
+`PartlyAppended`. Exactly once needs a `Producer`: its transaction appends to any topics and moves positions of groups
+in one act, and opening a producer of the same name, anywhere, fences the older one. After a crash the successor reads
+the positions that its predecessor committed and goes on from there.
+
+May import `towpath.db`, `towpath.spark` and the core.
+"""
+
+from towpath.log.log import Log, LogTransaction, Offsets, Positions, Producer
+from towpath.log.open import open_log
+from towpath.log.record import NewRecord, Position, Record
+from towpath.log.topic import Topic
+
+__all__ = [
+    "Log",
+    "LogTransaction",
+    "NewRecord",
+    "Offsets",
+    "Position",
+    "Positions",
+    "Producer",
+    "Record",
+    "Topic",
+    "open_log",
+]

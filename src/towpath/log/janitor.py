@@ -1,0 +1,27 @@
+"""Deletes records past their retention from the SQLite log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from towpath.events import Event, Events
+from towpath.log.sqlite_log import SqliteLog
+from towpath.service import Result, Service
+
+
+class LogJanitor(Service):
+    """Runs in every process that has a row; two at once only share the work."""
+
+    name = "log janitor"
+
+    def __init__(self, log: SqliteLog, events: Events, record: Callable[[Event], None]) -> None:
+        super().__init__(events)
+        self._log = log
+        self._record = record
+
+    def run_once(self) -> Result:
+        expired = self._log.retention.expire()
+        for event in expired:
+            self._record(event)
+        self._log.retention.free_room()
+        return Result(len(expired), self._log.settings.janitor_s)

@@ -1,0 +1,114 @@
+"""How Towpath talks to Kafka: the properties of its clients, and what their errors mean."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from towpath.errors import BadRecord, BadSettings, LogError, LogUnavailable, ProducerFenced
+from towpath.settings import LogSettings
+
+logger = logging.getLogger("towpath.kafka")
+
+T = TypeVar("T")
+
+# Room for what the broker adds to a record.
+BATCH_OVERHEAD = 64 << 10
+FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
+AWAY = frozenset(
+    {
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._RESOLVE,
+        KafkaError._WAIT_COORD,
+        KafkaError._DESTROY,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.CONCURRENT_TRANSACTIONS,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+    }
+)
+TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.RECORD_LIST_TOO_LARGE})
+
+
+class _ClientLog:
+    """The library calls every lost connection an error. Here it is news: what matters is raised where it is asked."""
+
+    def log(self, _level: int, text: str, *arguments: object) -> None:
+        logger.info(text, *arguments)
+
+
+class KafkaClient:
+    """One cluster, and the way of making clients for it."""
+
+    def __init__(self, servers: str, settings: LogSettings) -> None:
+        self.servers = servers
+        self.settings = settings
+        self.timeout_s = settings.timeout_s
+        self.admin = self.make(AdminClient)
+
+    def make(self, kind: Callable[[dict[str, Any]], T], properties: Mapping[str, Any] | None = None) -> T:
+        """A client of the library with the properties that all have, those that it needs, and the user's own."""
+        merged = {
+            "bootstrap.servers": self.servers,
+            "client.id": "towpath",
+            "socket.keepalive.enable": True,
+            # A broker that comes back at another address is found by asking the servers of the settings again.
+            "metadata.recovery.strategy": "rebootstrap",
+            "metadata.recovery.rebootstrap.trigger.ms": 5_000,
+            "reconnect.backoff.max.ms": 1_000,
+            "logger": _ClientLog(),
+            **(properties or {}),
+            **self.settings.client,
+        }
+        try:
+            return kind(merged)
+        except KafkaException as error:
+            raise BadSettings(f"log.client: {reason(error)}") from error
+
+    def answer(self, future: Future[T]) -> T:
+        """What an administrator's request came to."""
+        try:
+            return future.result(self.timeout_s)
+        except KafkaException as error:
+            raise self.failure(error) from error
+        except FutureTimeout as error:
+            raise LogUnavailable(f"{self.servers}: no answer within {self.timeout_s:g} s") from error
+
+    def failure(self, error: KafkaException | KafkaError, producer: str = "") -> Exception:
+        """The Towpath error that says what this one means, where it has no more special meaning."""
+        code = code_of(error)
+        if code in FENCED:
+            return ProducerFenced(producer)
+        if code in AWAY:
+            return LogUnavailable(f"{self.servers}: {reason(error)}")
+        if code in TOO_LARGE:
+            return BadRecord(
+                f"{self.servers}: {reason(error)}; the topic's max.message.bytes is smaller than the record"
+            )
+        return LogError(f"{self.servers}: {reason(error)}")
+
+
+def code_of(error: KafkaException | KafkaError) -> int:
+    inner = error.args[0] if isinstance(error, KafkaException) else error
+    return int(inner.code())
+
+
+def reason(error: KafkaException | KafkaError) -> str:
+    inner = error.args[0] if isinstance(error, KafkaException) else error
+    return str(inner.str())

@@ -1,0 +1,81 @@
+"""Handing records to Kafka's client, and what became of each of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count, repeat
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from towpath.errors import UnknownPartition
+from towpath.log.record import NewRecord, Position
+
+Report = Callable[[KafkaError | None, Message | None], None]
+
+BY_KEY = -1
+NOW = 0
+FULL_PAUSE_S = 0.05
+POLL_S = 0.1
+SERVED_EVERY = 1_000
+
+
+def hand_over(
+    producer: Producer,
+    topic: str,
+    records: Sequence[NewRecord],
+    partitions: int,
+    sequence: int,
+    reports: Iterable[Report],
+) -> int:
+    """Give the client all of them; returns the sequence number after the last record without a key and partition."""
+    for at, (report, record) in enumerate(zip(reports, records, strict=False)):
+        value, key, headers, timestamp_ms, number = record
+        if number is None:
+            if key is None:
+                number = sequence % partitions
+                sequence += 1
+            else:
+                number = BY_KEY
+        elif not 0 <= number < partitions:
+            raise UnknownPartition(topic, number, partitions)
+        while True:
+            try:
+                producer.produce(topic, value, key, number, report, None, timestamp_ms or NOW, list(headers) or None)
+                break
+            except BufferError:
+                producer.poll(FULL_PAUSE_S)
+            except KafkaException as error:
+                report(error.args[0], None)
+                break
+        if at % SERVED_EVERY == 0:
+            producer.poll(0)
+    return sequence
+
+
+class Deliveries:
+    """A batch on its way of which each record's place is wanted."""
+
+    def __init__(self, producer: Producer, total: int) -> None:
+        self._producer = producer
+        self._done = 0
+        self.positions: list[Position | None] = [None] * total
+        self.errors: dict[int, KafkaError] = {}
+
+    def hand_over(self, topic: str, records: Sequence[NewRecord], partitions: int, sequence: int) -> int:
+        reports = map(partial, repeat(self._report), count())
+        return hand_over(self._producer, topic, records, partitions, sequence, reports)
+
+    def wait(self, timeout_s: float) -> None:
+        """Until the fate of each record is known; a client whose broker is away says so by itself."""
+        deadline = time.monotonic() + timeout_s
+        while self._done < len(self.positions) and time.monotonic() < deadline:
+            self._producer.poll(POLL_S)
+
+    def _report(self, at: int, error: KafkaError | None, message: Message | None) -> None:
+        if error is None and message is not None:
+            self.positions[at] = (message.partition(), message.offset())
+        elif error is not None:
+            self.errors[at] = error
+        self._done += 1

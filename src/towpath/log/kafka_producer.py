@@ -1,0 +1,177 @@
+"""Transactions of Kafka. One producer of a name lives: `init_transactions` fences the older ones on the broker.
+
+The order of a commit: records are handed over while the block runs; at its end all are delivered, then the positions
+go into the transaction, then it commits. Whatever fails before the commit aborts all of it. When the answer to the
+commit is lost, nobody can say which it was: `TransactionUnknown`, and the producer has to be opened again, which
+settles it on the broker; the positions then say what happened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import repeat
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import Producer as Client
+
+from towpath import crash
+from towpath.crash import CrashPoint
+from towpath.errors import LogError, LogUnavailable, ProducerFenced, TransactionUnknown
+from towpath.log.groups import check_user_group, sequence_group
+from towpath.log.kafka_appender import GRACE_S, producer_properties
+from towpath.log.kafka_client import FENCED, KafkaClient, code_of, reason
+from towpath.log.kafka_deliveries import hand_over
+from towpath.log.kafka_offsets import KafkaOffsets, as_partitions
+from towpath.log.kafka_topics import KafkaTopics
+from towpath.log.log import Positions
+from towpath.log.position_store import check_positions
+from towpath.log.record import NewRecord, check_records
+
+RETRY_PAUSE_S = 0.1
+
+
+class KafkaLogTransaction:
+    """An open transaction: records are on their way to the broker while the block runs."""
+
+    def __init__(self, client: Client, kafka: KafkaClient, topics: KafkaTopics, sequences: dict[str, int]) -> None:
+        self._client = client
+        self._kafka = kafka
+        self._topics = topics
+        self.sequences = sequences
+        self.errors: list[KafkaError] = []
+        self.positions: dict[str, dict[tuple[str, int], int]] = {}
+
+    def append(self, topic: str, records: Sequence[NewRecord]) -> None:
+        check_records(records, self._kafka.settings.max_record_bytes)
+        first = self.sequences.get(topic, 0)
+        partitions = self._topics.count(topic)
+        after = hand_over(self._client, topic, records, partitions, first, repeat(self._failed))
+        if after != first:
+            self.sequences[topic] = after
+
+    def commit_positions(self, group: str, positions: Positions) -> None:
+        check_user_group(group)
+        check_positions(positions)
+        for topic, number in positions:
+            self._topics.check_partition(topic, number)
+        self.positions.setdefault(group, {}).update(positions)
+
+    def _failed(self, error: KafkaError | None, _message: Message | None) -> None:
+        if error is not None:
+            self.errors.append(error)
+
+
+class KafkaProducer:
+    """The living producer of its name, until a newer one is opened anywhere."""
+
+    def __init__(self, kafka: KafkaClient, topics: KafkaTopics, offsets: KafkaOffsets, name: str) -> None:
+        self.name = name
+        self._kafka = kafka
+        self._topics = topics
+        self._is_usable = True
+        settings = kafka.settings
+        properties = {
+            **producer_properties(settings),
+            "transactional.id": f"{settings.namespace}.{name}",
+            "delivery.report.only.error": True,  # one failure undoes all of them, so only failures are told
+            "transaction.timeout.ms": int(settings.transaction_timeout_s * 1000),
+            "message.timeout.ms": int(min(settings.timeout_s, settings.transaction_timeout_s) * 1000),
+        }
+        self._client = kafka.make(Client, properties)
+        self._retried(self._client.init_transactions)
+        self._group_consumers: dict[str, Consumer] = {}
+        self._sequence_group = sequence_group(f"{settings.namespace}.{name}")
+        own = offsets.positions(self._sequence_group)
+        self._sequences = {topic: count for (topic, _), count in own.items()}
+
+    @contextmanager
+    def transaction(self) -> Iterator[KafkaLogTransaction]:
+        if not self._is_usable:
+            raise LogError(f"producer {self.name!r} was closed or broke; open it again")
+        self._call(self._client.begin_transaction)
+        open_one = KafkaLogTransaction(self._client, self._kafka, self._topics, dict(self._sequences))
+        try:
+            yield open_one
+            self._deliver(open_one)
+            crash.here(CrashPoint.LOG_TRANSACTION_FILLED)
+            self._send_positions(open_one)
+        except BaseException:
+            self._abort()
+            raise
+        crash.here(CrashPoint.LOG_TRANSACTION_BEFORE_COMMIT)
+        self._commit()
+        crash.here(CrashPoint.LOG_TRANSACTION_AFTER_COMMIT)
+        self._sequences = open_one.sequences
+
+    def close(self) -> None:
+        self._is_usable = False
+        for consumer in self._group_consumers.values():
+            consumer.close()
+        self._group_consumers.clear()
+
+    def _deliver(self, open_one: KafkaLogTransaction) -> None:
+        left = self._client.flush(self._kafka.timeout_s + GRACE_S)
+        for error in open_one.errors:
+            raise self._kafka.failure(error, self.name)
+        if left:
+            raise LogUnavailable(f"{self._kafka.servers}: records were not taken within {self._kafka.timeout_s:g} s")
+
+    def _send_positions(self, open_one: KafkaLogTransaction) -> None:
+        moved = {
+            (topic, 0): count for topic, count in open_one.sequences.items() if self._sequences.get(topic) != count
+        }
+        groups = {**open_one.positions, **({self._sequence_group: moved} if moved else {})}
+        for group, positions in groups.items():
+            metadata = self._group_consumer(group).consumer_group_metadata()
+            self._retried(partial(self._client.send_offsets_to_transaction, as_partitions(positions), metadata))
+
+    def _commit(self) -> None:
+        try:
+            self._retried(self._client.commit_transaction)
+        except LogUnavailable as error:
+            self._is_usable = False
+            raise TransactionUnknown(f"the answer to the commit was lost: {error}") from error
+        except LogError:
+            self._is_usable = False
+            raise
+
+    def _abort(self) -> None:
+        """Undo what is open. Where even that fails, the broker does it when the name is opened again, or in time."""
+        try:
+            self._retried(self._client.abort_transaction)
+        except ProducerFenced:
+            self._is_usable = False
+            raise
+        except LogError:
+            self._is_usable = False
+
+    def _retried(self, act: Callable[[float], object]) -> None:
+        """Again while the broker says that it may be tried again, until the time is over."""
+        deadline = time.monotonic() + self._kafka.timeout_s
+        while True:
+            left_s = max(0.1, deadline - time.monotonic())
+            try:
+                act(left_s)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    if error.args[0].retriable():
+                        raise LogUnavailable(f"{self._kafka.servers}: {reason(error)}") from error
+                    raise self._kafka.failure(error, self.name) from error
+            time.sleep(RETRY_PAUSE_S)
+
+    def _call(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except KafkaException as error:
+            self._is_usable = code_of(error) not in FENCED
+            raise self._kafka.failure(error, self.name) from error
+
+    def _group_consumer(self, group: str) -> Consumer:
+        # The only way to the metadata that a commit of positions needs; it never joins the group.
+        if group not in self._group_consumers:
+            self._group_consumers[group] = self._kafka.make(Consumer, {"group.id": group})
+        return self._group_consumers[group]

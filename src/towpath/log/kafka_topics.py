@@ -1,0 +1,146 @@
+"""Topics of Kafka: made, described, made larger and deleted through its administrator's interface."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
+from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType, TopicDescription
+
+from towpath.errors import BadName, BadValue, LogUnavailable, TopicExists, UnknownPartition, UnknownTopic
+from towpath.log.kafka_client import BATCH_OVERHEAD, KafkaClient, code_of, reason
+from towpath.log.topic import Topic
+
+T = TypeVar("T")
+
+SETTLE_PAUSE_S = 0.02
+# How long a number of partitions is believed; a producer may be that late in using a new one.
+TRUSTED_S = 1.0
+FOR_EVER_MS = -1
+
+
+class KafkaTopics:
+    """Every change comes back when brokers show it: what follows then sees it too."""
+
+    def __init__(self, client: KafkaClient) -> None:
+        self._client = client
+        self._counts: dict[str, tuple[float, int]] = {}
+
+    def create(self, name: str, partitions: int, retention_s: float | None) -> Topic:
+        config = {
+            "retention.ms": str(FOR_EVER_MS if retention_s is None else max(1, round(retention_s * 1000))),
+            "max.message.bytes": str(self._client.settings.max_record_bytes + BATCH_OVERHEAD),
+        }
+        wanted = NewTopic(name, num_partitions=partitions, config=config)
+        future = self._client.admin.create_topics([wanted], operation_timeout=self._client.timeout_s)[name]
+        try:
+            future.result(self._client.timeout_s)
+        except KafkaException as error:
+            raise self._refusal(error, name) from error
+        return self._settled(lambda: self._is_made(name, partitions))
+
+    def read(self, name: str) -> Topic:
+        found = self._describe([name])
+        if not found:
+            raise UnknownTopic(name)
+        return self._with_retention(found)[0]
+
+    def all(self) -> list[Topic]:
+        try:
+            metadata = self._client.admin.list_topics(timeout=self._client.timeout_s)
+        except KafkaException as error:
+            raise self._client.failure(error) from error
+        names = sorted(name for name in metadata.topics if not name.startswith("__"))
+        return self._with_retention(self._describe(names)) if names else []
+
+    def count(self, name: str) -> int:
+        """How many partitions the topic has; asked of the broker once in a while."""
+        asked_at, count = self._counts.get(name, (float("-inf"), 0))
+        if time.monotonic() - asked_at > TRUSTED_S:
+            found = self._describe([name])
+            if not found:
+                raise UnknownTopic(name)
+            count = len(found[0].partitions)
+            self._counts[name] = (time.monotonic(), count)
+        return count
+
+    def check_partition(self, name: str, number: int) -> None:
+        count = self.count(name)
+        if not 0 <= number < count:
+            raise UnknownPartition(name, number, count)
+
+    def delete(self, name: str) -> None:
+        self.read(name)
+        self._counts.pop(name, None)
+        future = self._client.admin.delete_topics([name], operation_timeout=self._client.timeout_s)[name]
+        try:
+            future.result(self._client.timeout_s)
+        except KafkaException as error:
+            raise self._refusal(error, name) from error
+        self._settled(lambda: not self._describe([name]) or None)
+
+    def add_partitions(self, name: str, partitions: int) -> Topic:
+        now = self.read(name)
+        if partitions < now.partitions:
+            raise BadValue(f"topic {name!r} has {now.partitions} partitions; they cannot be made fewer ({partitions})")
+        if partitions > now.partitions:
+            self._client.answer(self._client.admin.create_partitions([NewPartitions(name, partitions)])[name])
+            self._counts.pop(name, None)
+        return self._settled(lambda: self._is_made(name, partitions))
+
+    def _is_made(self, name: str, partitions: int) -> Topic | None:
+        found = self._describe([name])
+        has_leaders = found and all(p.leader is not None and p.leader.id >= 0 for p in found[0].partitions)
+        if not has_leaders or len(found[0].partitions) < partitions:
+            return None
+        return self._with_retention(found)[0]
+
+    def _settled(self, look: Callable[[], T | None]) -> T:
+        deadline = time.monotonic() + self._client.timeout_s
+        while True:
+            seen = look()
+            if seen is not None:
+                return seen
+            if time.monotonic() > deadline:
+                raise LogUnavailable(f"{self._client.servers}: the change was accepted, but brokers do not show it yet")
+            time.sleep(SETTLE_PAUSE_S)
+
+    def _describe(self, names: Sequence[str]) -> list[TopicDescription]:
+        """Those of the topics that are there."""
+        futures = self._client.admin.describe_topics(TopicCollection(list(names)))
+        found = []
+        for future in futures.values():
+            try:
+                found.append(future.result(self._client.timeout_s))
+            except KafkaException as error:
+                if code_of(error) not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION):
+                    raise self._client.failure(error) from error
+        return found
+
+    def _with_retention(self, found: Sequence[TopicDescription]) -> list[Topic]:
+        resources = {topic.name: ConfigResource(ResourceType.TOPIC, topic.name) for topic in found}
+        answers = self._client.admin.describe_configs(list(resources.values()))
+        topics = []
+        for topic in found:
+            config = self._client.answer(answers[resources[topic.name]])
+            retention_ms = int(config["retention.ms"].value)
+            retention_s = None if retention_ms < 0 else retention_ms / 1000
+            topics.append(Topic(topic.name, _spelled(topic.topic_id), len(topic.partitions), retention_s))
+        return topics
+
+    def _refusal(self, error: KafkaException, name: str) -> Exception:
+        match code_of(error):
+            case KafkaError.TOPIC_ALREADY_EXISTS:
+                return TopicExists(name)
+            case KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return UnknownTopic(name)
+            case KafkaError.TOPIC_EXCEPTION:
+                return BadName(f"Kafka refuses {name!r}: {reason(error)}")
+        return self._client.failure(error)
+
+
+def _spelled(topic_id: Uuid) -> str:
+    """As Kafka's own tools write it; the library takes another alphabet."""
+    return str(topic_id).translate(str.maketrans("+/", "-_"))

@@ -1,0 +1,106 @@
+"""What the rest of Towpath asks of a log. Two classes fit: `SqliteLog` and `KafkaLog`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from towpath.log.record import NewRecord, Position, Record
+from towpath.log.topic import Topic
+
+Offsets = Mapping[int, int]  # by partition
+Positions = Mapping[tuple[str, int], int]  # by topic and partition
+
+
+class LogTransaction(Protocol):
+    """Appends to any topics and moves of positions that readers see whole or not at all."""
+
+    def append(self, topic: str, records: Sequence[NewRecord]) -> None:
+        """Append when the transaction commits."""
+
+    def commit_positions(self, group: str, positions: Positions) -> None:
+        """Move the positions of a group when the transaction commits."""
+
+
+class Producer(Protocol):
+    """The one living appender of its name. Opening a second one fences the first, wherever it runs."""
+
+    name: str
+
+    def transaction(self) -> AbstractContextManager[LogTransaction]:
+        """Commits at the end of the block; aborts when it raises. `ProducerFenced` when a newer one took over."""
+
+    def close(self) -> None:
+        """Let go of connections. What is committed stays, what is open is aborted."""
+
+
+class Log(Protocol):
+    """Topics with partitions. Offsets increase but are not dense: an offset may hold nothing.
+
+    Every read is of committed records only. Safe to use from several threads.
+    """
+
+    url: str
+
+    def create_topic(
+        self, name: str, partitions: int | None = None, *, retention_s: float | str | None = None
+    ) -> Topic:
+        """Make a topic. `retention_s` is an age in seconds or `"never"`; None: as the settings say."""
+
+    def topic(self, name: str) -> Topic:
+        """The topic of that name as it is now; `UnknownTopic` when there is none."""
+
+    def topics(self) -> list[Topic]:
+        """All topics that are not the log's own, by name."""
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records and positions."""
+
+    def add_partitions(self, name: str, partitions: int) -> Topic:
+        """Raise the number of partitions. Keys then go elsewhere; what is there stays where it is."""
+
+    def append(self, topic: str, records: Sequence[NewRecord]) -> list[Position]:
+        """Append without a transaction and return where each record is.
+
+        Records of one partition keep their order. Cut off in the middle it raises `PartlyAppended`.
+        """
+
+    def producer(self, name: str) -> Producer:
+        """Open the producer of that name, which fences any other that has it."""
+
+    def starts(self, topic: str) -> dict[int, int]:
+        """The first offset of each partition that is still kept."""
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """The offset after the last committed record of each partition: what a reader can come up to now."""
+
+    def read(self, topic: str, partition: int, start: int, stop: int | None = None) -> Iterator[Record]:
+        """The records with offsets from `start` to before `stop` (now's end if None), in order, as they come.
+
+        `OffsetOutOfRange` when `start` is below the start or beyond the end of the partition.
+        """
+
+    def record(self, topic: str, partition: int, offset: int) -> Record | None:
+        """The record at that offset; None when the offset holds nothing, which is not an error."""
+
+    def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
+        """For each partition the first offset whose record is of that time or later; the end when there is none."""
+
+    def delete_before(self, topic: str, offsets: Offsets) -> None:
+        """Delete the records below these offsets. They are gone for every reader."""
+
+    def positions(self, group: str) -> dict[tuple[str, int], int]:
+        """Where a group is, by topic and partition."""
+
+    def commit_positions(self, group: str, positions: Positions) -> None:
+        """Set where a group is: the offset that it will read next."""
+
+    def groups(self) -> list[str]:
+        """The names of all groups that have a position."""
+
+    def forget_group(self, group: str) -> None:
+        """Delete the positions of a group."""
+
+    def close(self) -> None:
+        """Let go of connections."""

@@ -1,0 +1,98 @@
+"""Records: what is appended to a topic, and what is read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import NoneType
+from typing import NamedTuple
+
+from towpath.errors import BadRecord
+
+Header = tuple[str, bytes | None]
+Headers = tuple[Header, ...]
+
+NEWEST_TIMESTAMP_MS = 253_402_300_799_999  # the last millisecond of the year 9999: what every reader can show
+# Brokers count a few bytes of their own for a record and for each of its headers.
+RECORD_OVERHEAD = 64
+HEADER_OVERHEAD = 8
+
+
+class NewRecord(NamedTuple):
+    """A record to be appended. Keys and values are bytes; a value of None is a tombstone.
+
+    Without a `partition` the key decides it, as Kafka's Java clients do; without a key records go round.
+    Without a `timestamp_ms` the log takes its own time.
+    """
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp_ms: int | None = None
+    partition: int | None = None
+
+
+class Record(NamedTuple):
+    """A record as it was read."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+Position = tuple[int, int]  # partition and offset: where a record was put
+
+
+def check_records(records: Sequence[NewRecord], max_bytes: int) -> None:
+    """Raise `BadRecord` when a topic could not hold one of them."""
+    if records and not _are_plain(records, max_bytes):
+        for record in records:
+            check_record(record, max_bytes)
+
+
+def _are_plain(records: Sequence[NewRecord], max_bytes: int) -> bool:
+    """Whether nothing about them needs a closer look: a quick one, for large batches of small records."""
+    values, keys, headers, times, _ = zip(*records, strict=True)
+    if any(headers) or any(times) or not {*map(type, values), *map(type, keys)} <= {bytes, NoneType}:
+        return False
+    longest = max(map(len, filter(None, values)), default=0) + max(map(len, filter(None, keys)), default=0)
+    return longest + RECORD_OVERHEAD <= max_bytes
+
+
+def check_record(record: NewRecord, max_bytes: int) -> int:
+    """The size of the record; raises `BadRecord` when no topic could hold it."""
+    size = RECORD_OVERHEAD
+    for name, part in (("key", record.key), ("value", record.value)):
+        if part is not None:
+            if not isinstance(part, bytes):
+                raise BadRecord(f"the {name} of a record is bytes or None, not {type(part).__name__}")
+            size += len(part)
+    if record.headers:
+        size += _check_headers(record.headers)
+    if record.timestamp_ms is not None:
+        _check_timestamp(record.timestamp_ms)
+    if size > max_bytes:
+        raise BadRecord(f"a record of {size} bytes is larger than log.max_record_bytes ({max_bytes})")
+    return size
+
+
+def _check_timestamp(timestamp_ms: int) -> None:
+    if not 0 <= timestamp_ms <= NEWEST_TIMESTAMP_MS:
+        raise BadRecord(f"the time of a record is milliseconds since 1970, up to the year 9999, not {timestamp_ms!r}")
+
+
+def _check_headers(headers: Headers) -> int:
+    size = 0
+    try:
+        for name, value in headers:
+            if not name or not name.isascii() or not name.isprintable():
+                raise BadRecord(f"the name of a header is printable ASCII text, not {name!r}")
+            if value is not None and not isinstance(value, bytes):
+                raise BadRecord(f"the value of header {name!r} is bytes or None, not {type(value).__name__}")
+            size += HEADER_OVERHEAD + len(name) + len(value or b"")
+    except (TypeError, ValueError) as error:
+        raise BadRecord("the headers of a record are pairs of name and bytes") from error
+    return size

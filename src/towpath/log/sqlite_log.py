@@ -1,0 +1,219 @@
+"""The log as tables of a SQLite file, alone or beside the queue and the rest of the control plane."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+
+from towpath import crash
+from towpath.crash import CrashPoint
+from towpath.db import Database, Transaction
+from towpath.errors import (
+    BadValue,
+    CommitUnknown,
+    DatabaseUnavailable,
+    LogUnavailable,
+    OffsetOutOfRange,
+    PartlyAppended,
+)
+from towpath.log.groups import check_user_group
+from towpath.log.headers import decode_headers
+from towpath.log.log import Offsets, Positions
+from towpath.log.portions import portions
+from towpath.log.position_store import PositionStore, check_positions
+from towpath.log.record import NewRecord, Position, Record
+from towpath.log.record_store import RecordStore
+from towpath.log.retention import Retention, chosen_retention
+from towpath.log.sqlite_failures import log_failures
+from towpath.log.sqlite_producer import SqliteProducer
+from towpath.log.topic import Topic, check_group, check_partition_count, check_topic_name
+from towpath.log.topic_store import Partition, TopicStore
+from towpath.settings import LogSettings
+
+
+class SqliteLog:
+    """Topics in a SQLite database. With `tx` an append joins the caller's own transaction on the same file."""
+
+    def __init__(self, database: Database, settings: LogSettings, *, owns_database: bool = False) -> None:
+        self.url = database.url
+        self._owns_database = owns_database
+        self.database = database
+        self.settings = settings
+        self.topic_store = TopicStore(database)
+        self.record_store = RecordStore(database, self.topic_store)
+        self.position_store = PositionStore(database, self.topic_store)
+        self.retention = Retention(database, self.topic_store, self.record_store)
+        self._turn = random.randrange(1 << 16)  # noqa: S311 - which partition is first is no secret
+
+    # Topics
+
+    def create_topic(
+        self, name: str, partitions: int | None = None, *, retention_s: float | str | None = None
+    ) -> Topic:
+        check_topic_name(name)
+        count = check_partition_count(self.settings.partitions if partitions is None else partitions)
+        age_s = chosen_retention(retention_s, self.settings)
+        with log_failures(), self.database.transaction() as tx:
+            topic = self.topic_store.create(tx, name, count, age_s)
+            crash.here(CrashPoint.TOPIC_BEFORE_COMMIT)
+        crash.here(CrashPoint.TOPIC_AFTER_COMMIT)
+        return topic
+
+    def topic(self, name: str) -> Topic:
+        with log_failures(), self.database.glance() as tx:
+            return self.topic_store.read(tx, name)
+
+    def topics(self) -> list[Topic]:
+        with log_failures(), self.database.glance() as tx:
+            return self.topic_store.all(tx)
+
+    def delete_topic(self, name: str) -> None:
+        with log_failures():
+            with self.database.transaction() as tx:
+                topic_id = self.topic_store.mark_deleted(tx, name)
+                self.position_store.forget_topic(tx, topic_id)
+                crash.here(CrashPoint.TOPIC_BEFORE_COMMIT)
+            crash.here(CrashPoint.TOPIC_AFTER_COMMIT)
+            self.retention.free_room()
+
+    def add_partitions(self, name: str, partitions: int) -> Topic:
+        check_partition_count(partitions)
+        with log_failures(), self.database.transaction() as tx:
+            return self.topic_store.add_partitions(tx, name, partitions)
+
+    # Appending
+
+    def append(self, topic: str, records: Sequence[NewRecord], tx: Transaction | None = None) -> list[Position]:
+        if tx is not None:
+            [*parts] = portions(records, self.settings.max_record_bytes)
+            return [position for part in parts for position in self._write(tx, topic, records[part.start : part.stop])]
+        done: list[Position] = []
+        self.topic(topic)
+        for part in portions(records, self.settings.max_record_bytes):
+            try:
+                with self.database.transaction() as own:
+                    written = self._write(own, topic, records[part.start : part.stop])
+                    crash.here(CrashPoint.APPEND_BEFORE_COMMIT)
+            except CommitUnknown as error:
+                raise PartlyAppended(range(part.start), part, len(records), error) from error
+            except DatabaseUnavailable as error:
+                if not done:
+                    raise LogUnavailable(str(error)) from error
+                raise PartlyAppended(range(part.start), (), len(records), error) from error
+            crash.here(CrashPoint.APPEND_AFTER_COMMIT)
+            done += written
+        return done
+
+    def producer(self, name: str) -> SqliteProducer:
+        check_group(name)
+        with log_failures(), self.database.transaction() as tx:
+            epoch = self.position_store.open_producer(tx, name)
+        crash.here(CrashPoint.PRODUCER_OPENED)
+        return SqliteProducer(self, name, epoch)
+
+    def write(self, tx: Transaction, topic: str, records: Sequence[NewRecord], sequence: int) -> list[Position]:
+        """Append in an open transaction, and wake those who wait for the topic when it commits."""
+        positions = self.record_store.append(tx, topic, records, self.database.now() // 1000, sequence)
+        tx.after_commit(lambda: self.database.bells.ring([bell_name(topic)]))
+        return positions
+
+    def _write(self, tx: Transaction, topic: str, records: Sequence[NewRecord]) -> list[Position]:
+        positions = self.write(tx, topic, records, self._turn)
+        self._turn += len(records)
+        return positions
+
+    # Reading
+
+    def starts(self, topic: str) -> dict[int, int]:
+        return {partition.number: partition.start for partition in self._partitions(topic)}
+
+    def ends(self, topic: str) -> dict[int, int]:
+        return {partition.number: partition.end for partition in self._partitions(topic)}
+
+    def read(self, topic: str, partition: int, start: int, stop: int | None = None) -> Iterator[Record]:
+        found = self._checked(topic, partition, start)
+        end = found.end if stop is None else min(stop, found.end)
+        return self._records(topic, found, found.base + start, found.base + end)
+
+    def record(self, topic: str, partition: int, offset: int) -> Record | None:
+        found = self._checked(topic, partition, offset)
+        if offset == found.end:
+            raise OffsetOutOfRange(topic, partition, offset, found.start, found.end)
+        return next(self._records(topic, found, found.base + offset, found.base + offset + 1), None)
+
+    def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
+        if timestamp_ms < 0:
+            raise BadValue(f"a time is milliseconds since 1970, not {timestamp_ms!r}")
+        found = {}
+        with log_failures(), self.database.read() as tx:
+            for partition in self.topic_store.partitions(tx, topic):
+                span = (partition.start_place, partition.end_place)
+                place = self.record_store.first_since(tx, *span, timestamp_ms)
+                found[partition.number] = partition.end if place is None else place - partition.base
+        return found
+
+    def delete_before(self, topic: str, offsets: Offsets) -> None:
+        with log_failures():
+            with self.database.transaction() as tx:
+                for number, offset in offsets.items():
+                    found = self.topic_store.partition(tx, topic, number)
+                    if not 0 <= offset <= found.end:
+                        raise OffsetOutOfRange(topic, number, offset, found.start, found.end)
+                    self.topic_store.move_start(tx, found.id, offset)
+            crash.here(CrashPoint.START_MOVED)
+            self.retention.free_room()
+
+    def _partitions(self, topic: str) -> list[Partition]:
+        with log_failures(), self.database.glance() as tx:
+            return self.topic_store.partitions(tx, topic)
+
+    def _checked(self, topic: str, number: int, offset: int) -> Partition:
+        with log_failures(), self.database.glance() as tx:
+            found = self.topic_store.partition(tx, topic, number)
+        if not found.start <= offset <= found.end:
+            raise OffsetOutOfRange(topic, number, offset, found.start, found.end)
+        return found
+
+    def _records(self, topic: str, partition: Partition, place: int, stop: int) -> Iterator[Record]:
+        """Portion by portion, each in a read of its own: a reader who takes his time holds nothing up."""
+        number, base = partition.number, partition.base
+        while place < stop:
+            with log_failures(), self.database.read() as tx:
+                end = self.record_store.end_of_portion(tx, place, stop)
+                rows = self.record_store.read(tx, place, end) if end is not None else []
+            for at, timestamp_ms, key, value, headers in rows:
+                yield Record(topic, number, at - base, timestamp_ms, key, value, decode_headers(headers))
+            if end is None:
+                return
+            place = end
+
+    # Positions
+
+    def positions(self, group: str) -> dict[tuple[str, int], int]:
+        with log_failures(), self.database.glance() as tx:
+            return self.position_store.read(tx, check_user_group(group))
+
+    def commit_positions(self, group: str, positions: Positions, tx: Transaction | None = None) -> None:
+        check_user_group(group)
+        check_positions(positions)
+        own: AbstractContextManager[Transaction] = self.database.transaction() if tx is None else nullcontext(tx)
+        with log_failures(), own as open_tx:
+            self.position_store.commit(open_tx, group, positions)
+
+    def groups(self) -> list[str]:
+        with log_failures(), self.database.glance() as tx:
+            return self.position_store.groups(tx)
+
+    def forget_group(self, group: str) -> None:
+        with log_failures(), self.database.single() as tx:
+            self.position_store.forget_group(tx, check_user_group(group))
+
+    def close(self) -> None:
+        if self._owns_database:
+            self.database.close()
+
+
+def bell_name(topic: str) -> str:
+    """What rings when records are appended to a topic."""
+    return f"topic/{topic}"
