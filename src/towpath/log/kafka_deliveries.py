@@ -19,6 +19,7 @@ NOW = 0
 FULL_PAUSE_S = 0.05
 POLL_S = 0.1
 SERVED_EVERY = 1_000
+LEARN_TIMEOUT_S = 10.0
 
 
 def hand_over(
@@ -47,11 +48,20 @@ def hand_over(
             except BufferError:
                 producer.poll(FULL_PAUSE_S)
             except KafkaException as error:
-                report(error.args[0], None)
-                break
+                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or not _learn(producer, topic, number):
+                    report(error.args[0], None)
+                    break
         if at % SERVED_EVERY == 0:
             producer.poll(0)
     return sequence
+
+
+def _learn(producer: Producer, topic: str, number: int) -> bool:
+    """Tell the client of partitions that were added since it last looked; whether this one is among them."""
+    try:
+        return number in producer.list_topics(topic, LEARN_TIMEOUT_S).topics[topic].partitions
+    except KafkaException:
+        return False
 
 
 class Deliveries:

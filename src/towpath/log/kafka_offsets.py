@@ -14,7 +14,7 @@ from towpath.log.kafka_client import KafkaClient, code_of
 from towpath.log.kafka_topics import KafkaTopics
 from towpath.log.log import Offsets, Positions
 
-UNSTABLE_PAUSE_S = 0.02
+UNSETTLED_PAUSE_S = 0.02
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
 
 
@@ -56,7 +56,7 @@ class KafkaOffsets:
                 return {(each.topic, each.partition): each.offset for each in found if each.offset >= 0}
             if time.monotonic() > deadline:
                 raise LogUnavailable(f"{self._client.servers}: a transaction holds the positions of {group!r}")
-            time.sleep(UNSTABLE_PAUSE_S)  # a transaction that moves them is being committed or aborted
+            time.sleep(UNSETTLED_PAUSE_S)  # a transaction that moves them is being committed or aborted
 
     def _positions(self, group: str) -> list[TopicPartition]:
         request = [ConsumerGroupTopicPartitions(group)]
@@ -90,6 +90,16 @@ class KafkaOffsets:
                 raise self._client.failure(error) from error
 
     def _list(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
+        deadline = time.monotonic() + self._client.timeout_s
+        while True:
+            try:
+                return self._list_once(topic, spec)
+            except LogUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(UNSETTLED_PAUSE_S)  # a new partition, or a broker that has just started, has no leader yet
+
+    def _list_once(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
         wanted = {TopicPartition(topic, number): spec for number in range(self._topics.count(topic))}
         answers = self._client.admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
         return {each.partition: self._client.answer(future).offset for each, future in answers.items()}

@@ -91,7 +91,11 @@ class Log(Protocol):
         """Delete the records below these offsets. They are gone for every reader."""
 
     def positions(self, group: str) -> dict[tuple[str, int], int]:
-        """Where a group is, by topic and partition."""
+        """Where a group is, by topic and partition.
+
+        On Kafka a commit may show some milliseconds after it returned. Opening a producer settles what an older one
+        of its name left under way, so whoever goes on after a crash opens it first and then looks.
+        """
 
     def commit_positions(self, group: str, positions: Positions) -> None:
         """Set where a group is: the offset that it will read next."""
