@@ -38,7 +38,7 @@ class CrashPoint(StrEnum):
     CLEAN_AFTER_COMMIT = "clean_after_commit"
     OPERATE_BEFORE_COMMIT = "operate_before_commit"  # a person's change and its event, both uncommitted
     OPERATE_AFTER_COMMIT = "operate_after_commit"
-    TOPIC_BEFORE_COMMIT = "topic_before_commit"  # a topic is made, made larger or deleted, uncommitted
+    TOPIC_BEFORE_COMMIT = "topic_before_commit"  # a topic is made or deleted, uncommitted
     TOPIC_AFTER_COMMIT = "topic_after_commit"  # of a deleted topic: gone for everybody, its records still take room
     APPEND_BEFORE_COMMIT = "append_before_commit"  # records handed over outside a transaction, nothing promised yet
     APPEND_AFTER_COMMIT = "append_after_commit"  # written, but the caller does not know

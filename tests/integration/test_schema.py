@@ -80,7 +80,7 @@ def test_opening_upgrades(settings: DatabaseSettings) -> None:
 
 def test_with_upgrading_off_an_old_schema_is_an_error(settings: DatabaseSettings, database: Database) -> None:
     off = settings.model_copy(update={"auto_upgrade": False})
-    with pytest.raises(SchemaTooOld, match="lacks 0001_foundation: run `towpath schema upgrade`"):
+    with pytest.raises(SchemaTooOld, match=r"lacks 0001_foundation.*: run `towpath schema upgrade`"):
         open_database(off)
     assert versions(database) == [[] for _ in targets(database)]
     upgrade_all(database)
@@ -90,7 +90,7 @@ def test_with_upgrading_off_an_old_schema_is_an_error(settings: DatabaseSettings
 def test_a_newer_schema_is_left_alone(settings: DatabaseSettings, database: Database) -> None:
     upgrade_all(database)
     by_hand(database, "insert into schema_version (number, name) values (9999, '9999_future')")
-    text = "was upgraded to 9999_future by a newer Towpath; this one knows 0001_foundation. Install that version here"
+    text = r"was upgraded to 9999_future by a newer Towpath; this one knows \d{4}_\w+. Install that version here"
     for auto_upgrade in (True, False):
         with pytest.raises(SchemaTooNew, match=text):
             open_database(settings.model_copy(update={"auto_upgrade": auto_upgrade}))
@@ -104,16 +104,16 @@ def future(database: Database, text: str, monkeypatch: pytest.MonkeyPatch) -> No
     """Let this version bring one migration more."""
     real = migrations.known
     folder = main_target(database).folder
-    extra = Migration(2, "0002_more", text)
+    extra = Migration(5000, "5000_more", text)
     monkeypatch.setattr(migrations, "known", lambda which: [*real(which), extra] if which == folder else real(which))
 
 
 def test_the_next_migration_is_applied_on_top(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     upgrade_all(database)
     future(database, "create table more (x integer);\ncreate index more_x on more (x);\n", monkeypatch)
-    with pytest.raises(SchemaTooOld, match="lacks 0002_more"):
+    with pytest.raises(SchemaTooOld, match="lacks 5000_more"):
         migrations.check(main_target(database))
-    assert upgrade_all(database) == ["0002_more"]
+    assert upgrade_all(database) == ["5000_more"]
     assert rows(database, "more") == []
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 # Room for what the broker adds to a record.
 BATCH_OVERHEAD = 64 << 10
+PAUSE_S = 0.05
+SHORTEST_S = 0.1
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 AWAY = frozenset(
     {
@@ -31,6 +33,8 @@ AWAY = frozenset(
         KafkaError._RESOLVE,
         KafkaError._WAIT_COORD,
         KafkaError._DESTROY,
+        KafkaError._WAIT_CACHE,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,  # of a topic that is there: this broker has not heard of it yet
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR,
@@ -81,14 +85,26 @@ class KafkaClient:
         except KafkaException as error:
             raise BadSettings(f"log.client: {reason(error)}") from error
 
-    def answer(self, future: Future[T]) -> T:
-        """What an administrator's request came to."""
+    def once(self, act: Callable[[float], T]) -> T:
+        """Do something that must not be asked for twice, since the answer to the first asking may have been lost."""
         try:
-            return future.result(self.timeout_s)
-        except KafkaException as error:
-            raise self.failure(error) from error
+            return act(self.timeout_s)
         except FutureTimeout as error:
             raise LogUnavailable(f"{self.servers}: no answer within {self.timeout_s:g} s") from error
+
+    def patiently(self, act: Callable[[float], T]) -> T:
+        """Do something that has so many seconds, again while the broker is away or not ready, until time is over."""
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                return act(max(SHORTEST_S, deadline - time.monotonic()))
+            except KafkaException as error:
+                failure = self.failure(error)
+                if not isinstance(failure, LogUnavailable) or time.monotonic() > deadline:
+                    raise failure from error
+            except FutureTimeout as error:
+                raise LogUnavailable(f"{self.servers}: no answer within {self.timeout_s:g} s") from error
+            time.sleep(PAUSE_S)
 
     def failure(self, error: KafkaException | KafkaError, producer: str = "") -> Exception:
         """The Towpath error that says what this one means, where it has no more special meaning."""

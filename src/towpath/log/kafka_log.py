@@ -8,6 +8,7 @@ from towpath.errors import OffsetOutOfRange
 from towpath.log.groups import check_user_group
 from towpath.log.kafka_appender import KafkaAppender
 from towpath.log.kafka_client import KafkaClient
+from towpath.log.kafka_groups import KafkaGroups
 from towpath.log.kafka_offsets import KafkaOffsets
 from towpath.log.kafka_producer import KafkaProducer
 from towpath.log.kafka_reader import KafkaReader
@@ -30,6 +31,7 @@ class KafkaLog:
         self._client = client
         self._topics = KafkaTopics(client)
         self._offsets = KafkaOffsets(client, self._topics)
+        self._groups = KafkaGroups(client, self._topics)
         self._appender = KafkaAppender(client, self._topics)
         self._reader = KafkaReader(client)
 
@@ -60,7 +62,7 @@ class KafkaLog:
         return self._appender.append(topic, records)
 
     def producer(self, name: str) -> KafkaProducer:
-        return KafkaProducer(self._client, self._topics, self._offsets, check_group(name))
+        return KafkaProducer(self._client, self._topics, self._groups, check_group(name))
 
     # Reading
 
@@ -97,19 +99,20 @@ class KafkaLog:
     # Positions
 
     def positions(self, group: str) -> dict[tuple[str, int], int]:
-        return self._offsets.positions(check_user_group(group))
+        return self._groups.positions(check_user_group(group))
 
     def commit_positions(self, group: str, positions: Positions) -> None:
         check_user_group(group)
         check_positions(positions)
-        self._offsets.commit(group, positions)
+        self._groups.commit(group, positions)
 
     def groups(self) -> list[str]:
-        return self._offsets.groups()
+        return self._groups.names()
 
     def forget_group(self, group: str) -> None:
-        self._offsets.forget(check_user_group(group))
+        self._groups.forget(check_user_group(group))
 
     def close(self) -> None:
         self._appender.close()
         self._reader.close()
+        self._groups.close()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import repeat
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
 from towpath import crash
@@ -24,7 +24,7 @@ from towpath.log.groups import check_user_group, sequence_group
 from towpath.log.kafka_appender import GRACE_S, producer_properties
 from towpath.log.kafka_client import FENCED, KafkaClient, code_of, reason
 from towpath.log.kafka_deliveries import hand_over
-from towpath.log.kafka_offsets import KafkaOffsets, as_partitions
+from towpath.log.kafka_groups import KafkaGroups, as_partitions
 from towpath.log.kafka_topics import KafkaTopics
 from towpath.log.log import Positions
 from towpath.log.position_store import check_positions
@@ -36,18 +36,19 @@ RETRY_PAUSE_S = 0.1
 class KafkaLogTransaction:
     """An open transaction: records are on their way to the broker while the block runs."""
 
-    def __init__(self, client: Client, kafka: KafkaClient, topics: KafkaTopics, sequences: dict[str, int]) -> None:
+    def __init__(self, client: Client, kafka: KafkaClient, topics: KafkaTopics, sequence: Callable[[str], int]) -> None:
         self._client = client
         self._kafka = kafka
         self._topics = topics
-        self.sequences = sequences
+        self._sequence = sequence
+        self.sequences: dict[str, int] = {}  # those that this transaction has moved
         self.errors: list[KafkaError] = []
         self.positions: dict[str, dict[tuple[str, int], int]] = {}
 
     def append(self, topic: str, records: Sequence[NewRecord]) -> None:
         check_records(records, self._kafka.settings.max_record_bytes)
-        first = self.sequences.get(topic, 0)
         partitions = self._topics.count(topic)
+        first = self.sequences[topic] if topic in self.sequences else self._sequence(topic)
         after = hand_over(self._client, topic, records, partitions, first, repeat(self._failed))
         if after != first:
             self.sequences[topic] = after
@@ -67,10 +68,11 @@ class KafkaLogTransaction:
 class KafkaProducer:
     """The living producer of its name, until a newer one is opened anywhere."""
 
-    def __init__(self, kafka: KafkaClient, topics: KafkaTopics, offsets: KafkaOffsets, name: str) -> None:
+    def __init__(self, kafka: KafkaClient, topics: KafkaTopics, groups: KafkaGroups, name: str) -> None:
         self.name = name
         self._kafka = kafka
         self._topics = topics
+        self._groups = groups
         self._is_usable = True
         settings = kafka.settings
         properties = {
@@ -82,17 +84,16 @@ class KafkaProducer:
         }
         self._client = kafka.make(Client, properties)
         self._retried(self._client.init_transactions)
-        self._group_consumers: dict[str, Consumer] = {}
+        crash.here(CrashPoint.PRODUCER_OPENED)
         self._sequence_group = sequence_group(f"{settings.namespace}.{name}")
-        own = offsets.positions(self._sequence_group)
-        self._sequences = {topic: count for (topic, _), count in own.items()}
+        self._sequences: dict[str, int] = {}
 
     @contextmanager
     def transaction(self) -> Iterator[KafkaLogTransaction]:
         if not self._is_usable:
             raise LogError(f"producer {self.name!r} was closed or broke; open it again")
         self._call(self._client.begin_transaction)
-        open_one = KafkaLogTransaction(self._client, self._kafka, self._topics, dict(self._sequences))
+        open_one = KafkaLogTransaction(self._client, self._kafka, self._topics, self._sequence)
         try:
             yield open_one
             self._deliver(open_one)
@@ -104,13 +105,10 @@ class KafkaProducer:
         crash.here(CrashPoint.LOG_TRANSACTION_BEFORE_COMMIT)
         self._commit()
         crash.here(CrashPoint.LOG_TRANSACTION_AFTER_COMMIT)
-        self._sequences = open_one.sequences
+        self._sequences |= open_one.sequences
 
     def close(self) -> None:
         self._is_usable = False
-        for consumer in self._group_consumers.values():
-            consumer.close()
-        self._group_consumers.clear()
 
     def _deliver(self, open_one: KafkaLogTransaction) -> None:
         left = self._client.flush(self._kafka.timeout_s + GRACE_S)
@@ -120,12 +118,11 @@ class KafkaProducer:
             raise LogUnavailable(f"{self._kafka.servers}: records were not taken within {self._kafka.timeout_s:g} s")
 
     def _send_positions(self, open_one: KafkaLogTransaction) -> None:
-        moved = {
-            (topic, 0): count for topic, count in open_one.sequences.items() if self._sequences.get(topic) != count
-        }
-        groups = {**open_one.positions, **({self._sequence_group: moved} if moved else {})}
+        groups = dict(open_one.positions)
+        if open_one.sequences:
+            groups[self._sequence_group] = {(topic, 0): count for topic, count in open_one.sequences.items()}
         for group, positions in groups.items():
-            metadata = self._group_consumer(group).consumer_group_metadata()
+            metadata = self._groups.metadata(group)
             self._retried(partial(self._client.send_offsets_to_transaction, as_partitions(positions), metadata))
 
     def _commit(self) -> None:
@@ -170,8 +167,9 @@ class KafkaProducer:
             self._is_usable = code_of(error) not in FENCED
             raise self._kafka.failure(error, self.name) from error
 
-    def _group_consumer(self, group: str) -> Consumer:
-        # The only way to the metadata that a commit of positions needs; it never joins the group.
-        if group not in self._group_consumers:
-            self._group_consumers[group] = self._kafka.make(Consumer, {"group.id": group})
-        return self._group_consumers[group]
+    def _sequence(self, topic: str) -> int:
+        """How many records without a key have been appended to the topic under this name, by whomever."""
+        if topic not in self._sequences:
+            own = self._groups.positions(self._sequence_group, [topic])
+            self._sequences[topic] = own.get((topic, 0), 0)
+        return self._sequences[topic]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType, TopicDescription
 
+from towpath import crash
+from towpath.crash import CrashPoint
 from towpath.errors import BadName, BadValue, LogUnavailable, TopicExists, UnknownPartition, UnknownTopic
 from towpath.log.kafka_client import BATCH_OVERHEAD, KafkaClient, code_of, reason
 from towpath.log.topic import Topic
@@ -19,6 +22,7 @@ SETTLE_PAUSE_S = 0.02
 # How long a number of partitions is believed; a producer may be that late in using a new one.
 TRUSTED_S = 1.0
 FOR_EVER_MS = -1
+NOT_THERE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
 
 
 class KafkaTopics:
@@ -33,12 +37,10 @@ class KafkaTopics:
             "retention.ms": str(FOR_EVER_MS if retention_s is None else max(1, round(retention_s * 1000))),
             "max.message.bytes": str(self._client.settings.max_record_bytes + BATCH_OVERHEAD),
         }
+        crash.here(CrashPoint.TOPIC_BEFORE_COMMIT)
         wanted = NewTopic(name, num_partitions=partitions, config=config)
-        future = self._client.admin.create_topics([wanted], operation_timeout=self._client.timeout_s)[name]
-        try:
-            future.result(self._client.timeout_s)
-        except KafkaException as error:
-            raise self._refusal(error, name) from error
+        self._change(name, self._client.admin.create_topics([wanted])[name])
+        crash.here(CrashPoint.TOPIC_AFTER_COMMIT)
         return self._settled(lambda: self._is_made(name, partitions))
 
     def read(self, name: str) -> Topic:
@@ -48,12 +50,13 @@ class KafkaTopics:
         return self._with_retention(found)[0]
 
     def all(self) -> list[Topic]:
-        try:
-            metadata = self._client.admin.list_topics(timeout=self._client.timeout_s)
-        except KafkaException as error:
-            raise self._client.failure(error) from error
-        names = sorted(name for name in metadata.topics if not name.startswith("__"))
+        names = sorted(self.counts())
         return self._with_retention(self._describe(names)) if names else []
+
+    def counts(self) -> dict[str, int]:
+        """The number of partitions of every topic that is not Kafka's own."""
+        metadata = self._client.patiently(lambda left_s: self._client.admin.list_topics(timeout=left_s))
+        return {name: len(topic.partitions) for name, topic in metadata.topics.items() if not name.startswith("__")}
 
     def count(self, name: str) -> int:
         """How many partitions the topic has; asked of the broker once in a while."""
@@ -74,11 +77,9 @@ class KafkaTopics:
     def delete(self, name: str) -> None:
         self.read(name)
         self._counts.pop(name, None)
-        future = self._client.admin.delete_topics([name], operation_timeout=self._client.timeout_s)[name]
-        try:
-            future.result(self._client.timeout_s)
-        except KafkaException as error:
-            raise self._refusal(error, name) from error
+        crash.here(CrashPoint.TOPIC_BEFORE_COMMIT)
+        self._change(name, self._client.admin.delete_topics([name])[name])
+        crash.here(CrashPoint.TOPIC_AFTER_COMMIT)
         self._settled(lambda: not self._describe([name]) or None)
 
     def add_partitions(self, name: str, partitions: int) -> Topic:
@@ -86,7 +87,7 @@ class KafkaTopics:
         if partitions < now.partitions:
             raise BadValue(f"topic {name!r} has {now.partitions} partitions; they cannot be made fewer ({partitions})")
         if partitions > now.partitions:
-            self._client.answer(self._client.admin.create_partitions([NewPartitions(name, partitions)])[name])
+            self._change(name, self._client.admin.create_partitions([NewPartitions(name, partitions)])[name])
             self._counts.pop(name, None)
         return self._settled(lambda: self._is_made(name, partitions))
 
@@ -109,26 +110,38 @@ class KafkaTopics:
 
     def _describe(self, names: Sequence[str]) -> list[TopicDescription]:
         """Those of the topics that are there."""
+        return self._client.patiently(lambda left_s: self._describe_once(names, left_s))
+
+    def _describe_once(self, names: Sequence[str], timeout_s: float) -> list[TopicDescription]:
         futures = self._client.admin.describe_topics(TopicCollection(list(names)))
         found = []
         for future in futures.values():
             try:
-                found.append(future.result(self._client.timeout_s))
+                found.append(future.result(timeout_s))
             except KafkaException as error:
-                if code_of(error) not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION):
-                    raise self._client.failure(error) from error
+                if code_of(error) not in NOT_THERE:
+                    raise
         return found
 
     def _with_retention(self, found: Sequence[TopicDescription]) -> list[Topic]:
+        return self._client.patiently(lambda left_s: self._with_retention_once(found, left_s))
+
+    def _with_retention_once(self, found: Sequence[TopicDescription], timeout_s: float) -> list[Topic]:
         resources = {topic.name: ConfigResource(ResourceType.TOPIC, topic.name) for topic in found}
         answers = self._client.admin.describe_configs(list(resources.values()))
         topics = []
         for topic in found:
-            config = self._client.answer(answers[resources[topic.name]])
+            config = answers[resources[topic.name]].result(timeout_s)
             retention_ms = int(config["retention.ms"].value)
             retention_s = None if retention_ms < 0 else retention_ms / 1000
             topics.append(Topic(topic.name, _spelled(topic.topic_id), len(topic.partitions), retention_s))
         return topics
+
+    def _change(self, name: str, future: Future[None]) -> None:
+        try:
+            self._client.once(future.result)
+        except KafkaException as error:
+            raise self._refusal(error, name) from error
 
     def _refusal(self, error: KafkaException, name: str) -> Exception:
         match code_of(error):

@@ -18,12 +18,14 @@ from towpath.errors import BadSettings, BadValue, OffsetOutOfRange
 from towpath.log import spark_kafka
 from towpath.log.log import Log, Positions
 from towpath.log.spark_columns import COLUMNS
+from towpath.log.spark_file import LogFile
 from towpath.log.spark_offsets import SourceOffset, Spots
 from towpath.log.spark_sqlite import FORMAT, SourceOptions, SqliteLogSource
 from towpath.log.sqlite_log import SqliteLog
 from towpath.log.topic import Topic
 from towpath.settings import LogSettings
 from towpath.spark.master import is_on_this_host
+from towpath.spark.session import check_connector
 
 KAFKA_PREFIX = "kafka://"
 
@@ -124,12 +126,14 @@ def _source(spark: SparkSession, log: Log) -> _SqliteSource | _KafkaSource:
                 f"log.url: executors of {master} may be on other hosts and cannot read {log.url}; "
                 "use Kafka (kafka://host:port), or a local or loopback spark.master"
             )
+        LogFile(str(log.database.path), log.settings.timeout_s).close()  # raises where a worker would
         spark.dataSource.register(SqliteLogSource)
         return _SqliteSource(str(log.database.path), log.settings.timeout_s)
     from towpath.log.kafka_log import KafkaLog  # the client library is loaded only where it is used
 
     if not isinstance(log, KafkaLog):
         raise BadValue(f"Spark can read the log on SQLite or on Kafka, not {type(log).__name__}")
+    check_connector(spark)
     return _KafkaSource(log.url.removeprefix(KAFKA_PREFIX), log.settings)
 
 

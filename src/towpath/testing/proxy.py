@@ -19,7 +19,8 @@ class CuttingProxy:
     """Passes connections on to a server on this machine. Use it as a context manager."""
 
     def __init__(self, target_port: int, host: str = "127.0.0.1") -> None:
-        self._target = (host, target_port)
+        self._host = host
+        self.target_port = target_port  # another one is for connections that come from then on
         self._listener = socket.create_server((host, 0))
         self.port: int = self._listener.getsockname()[1]
         self.cuts = 0
@@ -82,7 +83,7 @@ class CuttingProxy:
             except OSError:
                 return
             try:
-                server = socket.create_connection(self._target)
+                server = socket.create_connection((self._host, self.target_port))
             except OSError:
                 client.close()
                 continue

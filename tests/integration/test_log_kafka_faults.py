@@ -1,0 +1,221 @@
+"""Kafka away, killed, restarted at another address: typed errors, nothing lost, nothing doubled."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.logs import new, values, wait_for_values
+from tests.support.staging import Acting
+
+from towpath import crash
+from towpath.crash import CrashPoint
+from towpath.errors import BadRecord, BadSettings, LogError, LogUnavailable, PartlyAppended, TransactionUnknown
+from towpath.log import NewRecord
+from towpath.log.kafka_log import KafkaLog
+from towpath.settings import LogSettings
+from towpath.stack.kafka import KafkaServer
+from towpath.stack.ports import free_port
+from towpath.testing.proxy import CuttingProxy
+from towpath.testing.servers import kafka_server
+
+IMPATIENT_S = 3.0
+PATIENT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def own_kafka() -> Iterator[KafkaServer]:
+    """A broker that these tests may kill."""
+    with kafka_server() as server:
+        yield server
+
+
+@pytest.fixture
+def broker(own_kafka: KafkaServer) -> Iterator[KafkaServer]:
+    own_kafka.start()
+    yield own_kafka
+    own_kafka.start()
+
+
+@contextmanager
+def opened(server: str, **settings: Any) -> Iterator[KafkaLog]:
+    log = KafkaLog(server, LogSettings(**{"timeout_s": PATIENT_S, **settings}))
+    yield log
+    log.close()
+
+
+def at(point: CrashPoint, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Do something the first time that this process comes to the point."""
+
+    def here(reached: CrashPoint) -> None:
+        if reached is point:
+            monkeypatch.undo()
+            act()
+
+    monkeypatch.setattr(crash, "here", here)
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda log: log.topics(),
+        lambda log: log.topic("t"),
+        lambda log: log.create_topic("t", 1),
+        lambda log: log.append("t", new(b"v")),
+        lambda log: log.ends("t"),
+        lambda log: log.read("t", 0, 0),
+        lambda log: log.positions("g"),
+        lambda log: log.groups(),
+        lambda log: log.producer("p"),
+    ],
+)
+def test_broker_that_is_not_there_is_unavailable(act: Callable[[KafkaLog], object]) -> None:
+    with opened(f"127.0.0.1:{free_port()}", timeout_s=0.5) as log, pytest.raises(LogUnavailable):
+        act(log)
+
+
+@pytest.mark.parametrize("client", [{"no.such.property": "1"}, {"security.protocol": "carrier-pigeon"}])
+def test_property_that_the_client_does_not_know_is_a_bad_setting(client: dict[str, str]) -> None:
+    with pytest.raises(BadSettings, match=r"log\.client"):
+        KafkaLog("127.0.0.1:1", LogSettings(client=client))
+
+
+def test_value_that_only_the_broker_finds_too_large_is_refused(broker: KafkaServer, name: str) -> None:
+    """A topic that somebody else made with a limit of its own."""
+    with opened(broker.bootstrap, max_record_bytes=2_000) as small:
+        small.create_topic(name, 1)
+    with opened(broker.bootstrap, max_record_bytes=1 << 20) as log:
+        with pytest.raises(BadRecord, match=r"max\.message\.bytes"):
+            log.append(name, new(bytes(500_000)))
+        producer = log.producer(name)
+        with pytest.raises(BadRecord), producer.transaction() as tx:
+            tx.append(name, new(b"small", bytes(500_000)))
+        assert values(log, name) == []
+
+
+def test_broker_killed_in_the_middle_of_a_batch(broker: KafkaServer, name: str) -> None:
+    """The client waits, goes on when the broker is back, and its repeats double nothing."""
+    with opened(broker.bootstrap) as log, opened(broker.bootstrap) as reader:
+        log.create_topic(name, 2)
+        batches = [[NewRecord(b"%d/%d" % (at, n), key=b"%d" % n) for n in range(500)] for at in range(400)]
+        progress = threading.Event()
+
+        def fill() -> int:
+            done = 0
+            for batch in batches:
+                done += len(log.append(name, batch))
+                if done > 20_000:
+                    progress.set()
+            return done
+
+        acting = Acting(fill)
+        assert progress.wait(60)
+        broker.kill()
+        assert not acting.is_done, "the broker was killed too late to tell anything"
+        broker.start()
+        assert acting.result(timeout_s=100) == 200_000
+        expected = {record.value for batch in batches for record in batch}
+        found = values(reader, name)
+        assert len(found) == len(expected)
+        assert set(found) == expected
+
+
+def test_batch_that_runs_out_of_time_says_what_is_known(
+    broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(broker.bootstrap, timeout_s=IMPATIENT_S) as log:
+        log.create_topic(name, 1)
+        log.append(name, new(b"before"))
+        at(CrashPoint.APPEND_BEFORE_COMMIT, broker.kill, monkeypatch)
+        with pytest.raises(PartlyAppended) as cut:
+            log.append(name, new(b"1", b"2"))
+        assert (cut.value.appended, cut.value.unknown, cut.value.count) == ([], [0, 1], 2)
+        broker.start()
+        log.append(name, new(b"after"))
+    with opened(broker.bootstrap) as reader:
+        found = values(reader, name)
+        assert (found[0], found[-1]) == (b"before", b"after")
+        assert len(found) == len(set(found))
+
+
+def test_broker_restarted_during_a_commit(broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit is asked for again until the broker answers."""
+    with opened(broker.bootstrap) as log:
+        log.create_topic(name, 1)
+        producer = log.producer(name)
+        at(CrashPoint.LOG_TRANSACTION_BEFORE_COMMIT, lambda: (broker.kill(), broker.start()), monkeypatch)
+        with producer.transaction() as tx:
+            tx.append(name, new(b"1", b"2"))
+            tx.commit_positions(name, {(name, 0): 2})
+        wait_for_values(log, name, b"1", b"2")
+        assert log.positions(name) == {(name, 0): 2}
+        with producer.transaction() as tx:
+            tx.append(name, new(b"3"))
+        wait_for_values(log, name, b"1", b"2", b"3")
+
+
+def test_broker_away_during_a_commit_for_too_long_leaves_all_or_nothing(
+    broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can say what happened, so the successor asks the positions, and repeats only what is not there."""
+    with opened(broker.bootstrap, timeout_s=IMPATIENT_S) as log:
+        log.create_topic(name, 1)
+        producer = log.producer(name)
+        at(CrashPoint.LOG_TRANSACTION_BEFORE_COMMIT, broker.kill, monkeypatch)
+        with pytest.raises(TransactionUnknown), producer.transaction() as tx:
+            tx.append(name, new(b"1"))
+            tx.commit_positions(name, {(name, 0): 1})
+        with pytest.raises(LogError, match="open it again"), producer.transaction():
+            pass
+        broker.start()
+    with opened(broker.bootstrap) as log:
+        successor = log.producer(name)
+        if log.positions(name) == {}:
+            with successor.transaction() as tx:
+                tx.append(name, new(b"1"))
+                tx.commit_positions(name, {(name, 0): 1})
+        wait_for_values(log, name, b"1")
+
+
+def test_broker_away_before_a_commit_aborts_the_transaction(broker: KafkaServer, name: str) -> None:
+    with opened(broker.bootstrap, timeout_s=IMPATIENT_S) as log:
+        log.create_topic(name, 1)
+        producer = log.producer(name)
+        with pytest.raises(LogUnavailable), producer.transaction() as tx:
+            broker.kill()
+            tx.append(name, new(b"lost"))
+        broker.start()
+    with opened(broker.bootstrap) as log:
+        successor = log.producer(name)
+        with successor.transaction() as tx:
+            tx.append(name, new(b"kept"))
+        wait_for_values(log, name, b"kept")
+
+
+def test_broker_that_comes_back_at_another_address_is_found(broker: KafkaServer, name: str, tmp_path: Path) -> None:
+    """The address of the settings stays; the one that the broker tells its clients does not."""
+    broker.stop()
+    first = KafkaServer(broker.data_dir, free_port())
+    with CuttingProxy(first.port) as proxy, opened(f"127.0.0.1:{proxy.port}") as log:
+        first.start()
+        log.create_topic(name, 1)
+        producer = log.producer(name)
+        log.append(name, new(b"1"))
+        with producer.transaction() as tx:
+            tx.append(name, new(b"2"))
+        first.stop()
+        second = KafkaServer(broker.data_dir, free_port())
+        assert second.port != first.port
+        proxy.target_port = second.port
+        second.start()
+        try:
+            log.append(name, new(b"3"))
+            with producer.transaction() as tx:
+                tx.append(name, new(b"4"))
+            wait_for_values(log, name, b"1", b"2", b"3", b"4")
+        finally:
+            second.stop()
