@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench-queue soak-queue lock clean
+.PHONY: help demo test check docs bench-queue bench-log soak-queue lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -25,6 +25,10 @@ docs: ## write the reference pages anew and build the documentation into site/
 bench-queue: ## measure the queue against its peers (takes minutes; peers get an environment of their own)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m bench.queue $(ARGS)
+
+bench-log: ## measure the log on SQLite, on Kafka and in Spark (takes minutes, on a machine with nothing else to do)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.log $(ARGS)
 
 soak-queue: ## two minutes of work with random kills and a database restart
 	@scripts/bootstrap dev

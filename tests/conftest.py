@@ -13,10 +13,14 @@ from tests.support.quiet import LEASE_S, Quiet
 import towpath
 from towpath.runtime import Runtime
 from towpath.settings import Settings
+from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
+from towpath.stack.spark_cluster import SparkCluster
+from towpath.testing import servers
 from towpath.testing.servers import postgres_server
 
-pytest_plugins = ["tests.support.cli"]
+pytest_plugins = ["tests.support.cli", "tests.support.logs", "tests.support.spark"]
 
 FAST = {
     "process": {"heartbeat_s": 0.2, "lease_s": 1.0},
@@ -29,6 +33,27 @@ def postgres() -> Iterator[PostgresServer]:
     """One real server for the whole run; each test gets a schema of its own."""
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaServer]:
+    """One real broker for the whole run; a test makes topics of its own."""
+    with servers.kafka_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def elasticsearch() -> Iterator[ElasticsearchServer]:
+    """One real node for the whole run; a test makes indices of its own."""
+    with servers.elasticsearch_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def spark_cluster() -> Iterator[SparkCluster]:
+    """One real cluster with a worker for the whole run."""
+    with servers.spark_cluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

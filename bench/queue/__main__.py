@@ -7,11 +7,10 @@ import sys
 
 from rich.console import Console
 
-from bench.queue.environment import ROOT
+from bench.page import PAGE, ROOT
 from bench.queue.field import Store
 from bench.queue.run import Plan, Run
 
-PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 WIDTH = 200
 
 

@@ -9,7 +9,8 @@ import sys
 from importlib.metadata import distribution
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from bench.page import ROOT
+
 HOME = ROOT / ".venv-bench"
 PEERS = Path(__file__).with_name("peers.txt")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass
 
+from bench.goal import Goal
 from bench.queue.cells import Cell, Discipline, Line
 from bench.queue.field import Entry
-from bench.queue.goals import Goal, rate_goal, round_trip_goal
+from bench.queue.goals import rate_goal, round_trip_goal
 
 ABSENT = "—"
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from bench.goal import Goal
 from bench.queue.cells import Discipline
 from bench.queue.field import Store
 
@@ -13,19 +12,6 @@ DRAIN_BEST = {Store.SQLITE: 4.0, Store.POSTGRES: 2.0}
 ROUND_TRIP_P50_S = 0.005
 CLAIM_COST_RATIO = 1.5
 IDLE_CORE_SHARE = 0.01
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A bound and how it reads."""
-
-    bound: float
-    text: str
-    at_least: bool
-
-    def met_by(self, value: float) -> bool:
-        """Whether `value` reaches the bound."""
-        return value >= self.bound if self.at_least else value <= self.bound
 
 
 def rate_goal(discipline: Discipline, store: Store) -> Goal:

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from bench.page import ROOT
 from bench.queue.contenders.contract import Order
-from bench.queue.environment import ROOT
 
 TIMEOUT_S = 180
 ERROR_LINES = 6

@@ -35,8 +35,10 @@ class EventKind(StrEnum):
     QUEUE_REAPED_BY_HAND = "queue_reaped_by_hand"  # subject: "queue"; the data holds how many expired
     QUEUE_CLEANED_BY_HAND = "queue_cleaned_by_hand"  # subject: "queue"; the data holds how much was deleted
     TOPIC_CREATED_BY_HAND = "topic_created_by_hand"  # subject: topic
+    TOPIC_GROWN_BY_HAND = "topic_grown_by_hand"  # subject: topic; the data holds how many partitions it had and has
     TOPIC_DELETED_BY_HAND = "topic_deleted_by_hand"  # subject: topic; the data holds its id and ends
     TOPIC_COPIED_BY_HAND = "topic_copied_by_hand"  # subject: topic copied to; the data holds from where
+    GROUP_FORGOTTEN_BY_HAND = "group_forgotten_by_hand"  # subject: group; the data holds where it was
     RECORDS_EXPIRED = "records_expired"  # subject: topic/partition; the data holds the offsets that are gone
     SCHEMA_UPGRADED = "schema_upgraded"  # subject: migration name
     SERVICE_FAILED = "service_failed"  # subject: service name; it goes on after a pause

@@ -18,6 +18,7 @@ from towpath.db import open_database
 from towpath.log import Log, NewRecord, open_log
 from towpath.settings import DatabaseSettings, LogSettings
 from towpath.stack.kafka import KafkaServer
+from towpath.testing.waiting import wait_until
 
 PARTITIONS = 3
 RECORDS = 300
@@ -65,5 +66,7 @@ def test_a_copy_goes_on_after_a_kill_at(point: str, logs: tuple[Log, Log], tmp_p
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     done = run(*words, env=environment)
     assert (done.returncode, done.stderr) == (0, b"")
+    # Kafka shows a committed transaction a moment after its commit.
+    wait_until(lambda: len(contents(target, copied)) >= RECORDS, what="the records of the copy")
     assert contents(target, copied) == contents(source, name)
     assert len(contents(target, copied)) == RECORDS

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from towpath.log import Record
 from towpath.settings import SparkSettings
 from towpath.spark.session import build_session
 from towpath.testing.waiting import wait_until
+
+if TYPE_CHECKING:  # loaded with every test, also with those that have nothing to do with Spark
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,8 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
     directory = tmp_path / "bin"
     directory.mkdir()
     monkeypatch.setenv("PATH", str(directory))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("towpath.spark.java.USUAL_PLACES", ())
 
     def make(name: str, script: str) -> Path:
         path = directory / name

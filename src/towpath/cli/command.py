@@ -10,7 +10,21 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from towpath.cli import demo, doctor, event, failures, process, queue, queue_changes, schema
+from towpath.cli import (
+    demo,
+    doctor,
+    event,
+    failures,
+    process,
+    queue,
+    queue_changes,
+    schema,
+    stack,
+    topic,
+    topic_changes,
+    topic_read,
+    topic_send,
+)
 from towpath.cli.given import Given
 
 app = typer.Typer(
@@ -23,9 +37,13 @@ app = typer.Typer(
 )
 queue.app.registered_commands += queue_changes.app.registered_commands
 app.add_typer(queue.app, name="queue")
+for part in (topic_changes, topic_send, topic_read):
+    topic.app.registered_commands += part.app.registered_commands
+app.add_typer(topic.app, name="topic")
 app.add_typer(event.app, name="event")
 app.add_typer(process.app, name="process")
 app.add_typer(schema.app, name="schema")
+app.add_typer(stack.app, name="stack")
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 

@@ -51,7 +51,7 @@ def say(text: str) -> None:
 def _exit_code(error: Exception) -> int:
     from towpath import errors
 
-    if isinstance(error, errors.BadSettings | errors.NotInstalled):
+    if isinstance(error, errors.BadSettings | errors.NotInstalled | errors.LogUnavailable | errors.FetchFailed):
         return NOT_REACHABLE
     if isinstance(error, errors.DatabaseError) and not isinstance(error, errors.CommitUnknown):
         return NOT_REACHABLE

@@ -15,6 +15,7 @@ from towpath.errors import BadSettings
 def examine(flags: dict[str, Any], config: Path | None, purposes: Collection[Purpose]) -> list[Check]:
     """Look at everything. What a purpose needs is missing when it is not there; otherwise that is a warning."""
     checks = [machine.python(), machine.sqlite()]
+    java_home = ""
     try:
         settings = settings_module.load(flags, config)
     except (BadSettings, OSError) as error:
@@ -22,9 +23,10 @@ def examine(flags: dict[str, Any], config: Path | None, purposes: Collection[Pur
     else:
         checks.append(ok("settings", "readable"))
         checks += store.examine(settings.database)
+        java_home = settings.spark.java_home
     return [
         *checks,
-        machine.java(is_needed=Purpose.FLOWS in purposes),
+        machine.java(is_needed=Purpose.FLOWS in purposes, java_home=java_home),
         machine.postgres(is_needed=Purpose.TEST in purposes),
         machine.chromium(),
     ]

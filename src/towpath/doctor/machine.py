@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,18 +11,15 @@ from tempfile import TemporaryDirectory
 from towpath.db.open import OLDEST_SQLITE
 from towpath.db.sqlite import SqliteDatabase
 from towpath.doctor.check import Check, absent, missing, ok, warning
-from towpath.errors import NotInstalled
-from towpath.stack.postgres_programs import server_programs, server_user
+from towpath.errors import BadSettings, NotInstalled
+from towpath.spark.java import PACKAGE, find_java
+from towpath.stack.postgres_programs import server_programs
+from towpath.stack.server_user import server_user
 
 OLDEST_PYTHON = (3, 11)
-JAVAS = (17, 21)
-JAVA_PACKAGE = "openjdk-17-jre-headless"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-ASK_TIMEOUT_S = 20
 LEAST_FREE_BYTES = 100_000_000
 FEW_FREE_BYTES = 2_000_000_000
-
-_JAVA_VERSION = re.compile(r'version "(\d+)')
 
 
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
@@ -46,19 +41,15 @@ def sqlite() -> Check:
     return ok("SQLite", found)
 
 
-def java(*, is_needed: bool) -> Check:
-    program = shutil.which("java")
-    if program is None:
-        return absent("Java", "flows on Spark need it", JAVA_PACKAGE, is_needed=is_needed)
-    said = subprocess.run(
-        [program, "-version"], capture_output=True, text=True, errors="replace", timeout=ASK_TIMEOUT_S, check=False
-    )
-    found = _JAVA_VERSION.search(said.stderr + said.stdout)
-    version = int(found[1]) if found else None
-    if version in JAVAS:
-        return ok("Java", f"{version} ({program})")
-    what_for = f"flows on Spark need 17 or 21, {program} is {version or 'none that works'}"
-    return absent("Java", what_for, JAVA_PACKAGE, is_needed=is_needed)
+def java(*, is_needed: bool, java_home: str = "") -> Check:
+    try:
+        found = find_java(java_home)
+    except NotInstalled as error:
+        unfit = f"; {error.what}" if "found" in error.what else ""
+        return absent("Java", f"flows on Spark and the local Kafka need it{unfit}", PACKAGE, is_needed=is_needed)
+    except BadSettings as error:
+        return missing("Java", str(error), "mend spark.java_home, or leave it empty")
+    return ok("Java", f"{found.version} ({found.program})")
 
 
 def postgres(*, is_needed: bool) -> Check:

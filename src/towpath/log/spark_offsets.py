@@ -42,7 +42,7 @@ def advance(start: Spots, kept: Spots, ends: Spots, limit: int | None) -> Spots:
     What is below the `kept` starts was deleted and is passed over. Partitions with little to read are read whole; the
     others share the rest evenly, the longest first when there is less than one for each.
     """
-    first = {spot: max(start.get(spot, 0), kept[spot]) for spot in ends}
+    first = {spot: max(start.get(spot, 0), min(kept[spot], end)) for spot, end in ends.items()}
     backlog = {spot: max(0, end - first[spot]) for spot, end in ends.items()}
     room = sum(backlog.values()) if limit is None else limit
     waiting = len(backlog)

@@ -90,7 +90,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
-    def partitions(self) -> list[InputPartition]:
+    def partitions(self) -> list[Task]:
         return _tasks(self._options.starting, self._options.ending)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -133,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         _, self._last = self._look(self._options.starting.ids)
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Task]:
         return _tasks(SourceOffset.from_json(start), SourceOffset.from_json(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -151,9 +151,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {(name, p.number): p.start for name, p in found}, {(name, p.number): p.end for name, p in found}
 
 
-def _tasks(start: SourceOffset, stop: SourceOffset) -> list[InputPartition]:
+def _tasks(start: SourceOffset, stop: SourceOffset) -> list[Task]:
     """One for each partition with something to read. One that was added since the start is read from its beginning."""
-    tasks: list[InputPartition] = []
+    tasks = []
     for (name, number), end in stop.spots.items():
         first = start.spots.get((name, number), 0)
         if first < end:

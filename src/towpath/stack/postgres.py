@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shlex
-import socket
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from towpath.errors import ServerFailed
-from towpath.stack.postgres_programs import (
-    ServerUser,
-    server_programs,
-    server_user,
-    shared_directory,
-)
+from towpath.stack import processes
+from towpath.stack.ports import HOST, free_port, require_free
+from towpath.stack.postgres_programs import server_programs
+from towpath.stack.reason import reason
+from towpath.stack.server import Server, SettingsSections, explaining
+from towpath.stack.server_user import server_user
 
 StopMode = Literal["smart", "fast", "immediate"]
 
 SUPERUSER = "towpath"
 LOG_NAME = "server.log"
-LOG_LINES_SHOWN = 15
 START_TIMEOUT_S = 60
 # The kernel's limit for the path of a Unix socket, with room for PostgreSQL's file name.
 SOCKET_DIRECTORY_LIMIT = 107 - len("/.s.PGSQL.65535.lock")
 
 
-class PostgresServer:
-    """Starts, stops and crashes one PostgreSQL server.
+class PostgresServer(Server):
+    """Starts, stops and crashes one PostgreSQL server on 127.0.0.1.
 
-    It listens on 127.0.0.1 only and trusts whoever connects there, which is right for a
-    demo, a test or a benchmark and for nothing else. Use it as a context manager, or call
-    `start` and `stop`; both may be called again. As root the server runs as an ordinary
-    user; when that user cannot reach `data_dir`, the data live below the temporary
-    directory instead and `data_dir` says where.
+    As root the server runs as an ordinary user; when that user cannot reach `data_dir`, the data live below the
+    temporary directory instead and `data_dir` says where.
     """
+
+    name = "postgres"
 
     def __init__(
         self,
@@ -48,41 +43,62 @@ class PostgresServer:
     ) -> None:
         self._user = server_user()
         self._programs = server_programs(self._user)
-        self.data_dir = _reachable_directory(data_dir.absolute(), self._user)
-        self._port = port
-        self._settings = dict(settings or {})
-
-    @property
-    def port(self) -> int:
-        """The port that the server listens on; chosen at the first start when none was given."""
-        if self._port is None:
-            raise ServerFailed("PostgreSQL has not been started, so it has no port yet")
-        return self._port
+        self.data_dir = self._user.reachable_directory(data_dir.absolute())
+        self._port = port or None
+        self._own_settings = dict(settings or {})
 
     @property
     def url(self) -> str:
-        """The address for clients."""
-        return f"postgresql://{SUPERUSER}@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://{SUPERUSER}@{HOST}:{self.port}/postgres"
 
     @property
-    def is_running(self) -> bool:
-        """Whether a server runs on the data directory."""
-        return self._ctl("status").returncode == 0
+    def settings(self) -> SettingsSections:
+        return {"database": {"url": self.url}}
 
-    def start(self) -> None:
-        """Start the server and wait until it answers; a running one is left as it is."""
-        if not (self.data_dir / "PG_VERSION").exists():
-            self._initialise()
-        self._remove_stale_pid_file()
-        if self.is_running:
-            self._port = self._port_of_running()
-            return
-        self._port = self._port or _free_port()
-        log = self.data_dir / LOG_NAME
-        options = shlex.join(self._options())
-        done = self._ctl("start", "-w", "-t", str(START_TIMEOUT_S), "-l", str(log), "-o", options)
+    @property
+    def version(self) -> str:
+        said = self._user.run([self._programs / "postgres", "--version"]).stdout.split()
+        return said[2] if len(said) > 2 else "unknown"
+
+    @property
+    def pids(self) -> list[int]:
+        try:
+            running = processes.find(int(self._pid_lines()[0]))
+        except (FileNotFoundError, ValueError):
+            return []
+        return [running.pid] if running is not None and running.is_marked(f"-D {self.data_dir} ") else []
+
+    @property
+    def logs(self) -> list[Path]:
+        return [self.data_dir / LOG_NAME]
+
+    def attach(self) -> bool:
+        if not self.is_running:
+            return False
+        # The fourth line of the file is the port, as PostgreSQL documents it.
+        self._port = int(self._pid_lines()[3])
+        return True
+
+    def is_healthy(self) -> bool:
+        """PostgreSQL notes in its pid file when it lets clients in."""
+        try:
+            return self.is_running and self._pid_lines()[7].strip() == "ready"
+        except IndexError:
+            return False
+
+    def launch(self) -> None:
+        with explaining(self.name, self.data_dir):
+            if not (self.data_dir / "PG_VERSION").exists():
+                self._initialise()
+            self._remove_stale_pid_file()
+            if self.attach():
+                return
+            self._port = self._port or free_port()
+            require_free(self.name, self._port)
+            options = shlex.join(self._options())
+            done = self._ctl("start", "-w", "-t", str(START_TIMEOUT_S), "-l", str(self.logs[0]), "-o", options)
         if done.returncode != 0:
-            raise ServerFailed(f"PostgreSQL did not start: {done.stdout.strip()}\n{self.log_tail()}")
+            raise ServerFailed(f"PostgreSQL did not start (its log: {self.logs[0]}):\n{reason(self.log_tail())}")
 
     def stop(self, mode: StopMode = "fast") -> None:
         """Stop the server; one that does not run is no error."""
@@ -92,89 +108,43 @@ class PostgresServer:
         if done.returncode != 0 and self.is_running:
             raise ServerFailed(f"PostgreSQL did not stop: {done.stdout.strip()}\n{self.log_tail()}")
 
-    def restart(self) -> None:
-        """Stop and start again on the same port with the same data."""
-        self.stop()
-        self.start()
-
     def kill(self) -> None:
         """Stop without a checkpoint or goodbye, as a crash does; the next start recovers."""
         self.stop("immediate")
-
-    def log_tail(self) -> str:
-        """The last lines of the server's log."""
-        log = self.data_dir / LOG_NAME
-        if not log.exists():
-            return "(no log was written)"
-        return "\n".join(log.read_text(errors="replace").splitlines()[-LOG_LINES_SHOWN:])
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def _ctl(self, action: str, *arguments: str) -> CompletedProcess[str]:
         return self._user.run([self._programs / "pg_ctl", "-D", self.data_dir, *arguments, action])
 
     def _initialise(self) -> None:
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._user.switch:
-            os.chown(self.data_dir, self._user.uid, self._user.gid)
-        initdb: list[str | Path] = [self._programs / "initdb", "-D", self.data_dir]
+        """Make an empty cluster aside and move it to its place, so that what is there is complete."""
+        aside = self.data_dir.with_name(f".{self.data_dir.name}.initialising")
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(mode=0o700, parents=True)
+        self._user.own(aside)
+        initdb: list[str | Path] = [self._programs / "initdb", "-D", aside]
         options = ["--auth=trust", f"--username={SUPERUSER}", "--encoding=UTF8", "--locale=C"]
         done = self._user.run([*initdb, *options])
         if done.returncode != 0:
-            raise ServerFailed(f"initdb failed in {self.data_dir}:\n{done.stdout.strip()}")
+            shutil.rmtree(aside, ignore_errors=True)
+            raise ServerFailed(f"initdb failed for {self.data_dir}:\n{reason(done.stdout)}")
+        aside.rename(self.data_dir)
 
     def _options(self) -> list[str]:
         sockets = str(self.data_dir)
         fixed = {
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": HOST,
             "port": str(self.port),
             # TCP is what clients use; the socket is only for people with psql.
             "unix_socket_directories": sockets if len(sockets) <= SOCKET_DIRECTORY_LIMIT else "",
         }
-        values = {**self._settings, **fixed}
+        values = {**self._own_settings, **fixed}
         return [part for name, value in values.items() for part in ("-c", f"{name}={value}")]
 
     def _remove_stale_pid_file(self) -> None:
         # PostgreSQL takes any living process with the noted number for the old server. After
         # a crash of the machine or the container that number may be somebody else's.
-        pid_file = self.data_dir / "postmaster.pid"
-        if not pid_file.exists() or not Path("/proc/self").exists():
-            return
-        command_line = Path("/proc") / pid_file.read_text().split("\n", 1)[0].strip() / "cmdline"
-        try:
-            is_ours = os.fsencode(self.data_dir) in command_line.read_bytes().split(b"\0")
-        except OSError:
-            is_ours = False
-        if not is_ours:
-            pid_file.unlink(missing_ok=True)
+        if not self.is_running:
+            (self.data_dir / "postmaster.pid").unlink(missing_ok=True)
 
-    def _port_of_running(self) -> int:
-        # The fourth line of the file is the port, as PostgreSQL documents it.
-        return int((self.data_dir / "postmaster.pid").read_text().split("\n")[3])
-
-
-def _reachable_directory(wanted: Path, user: ServerUser) -> Path:
-    if not user.switch:
-        return wanted
-    wanted.parent.mkdir(parents=True, exist_ok=True)
-    if user.reaches(wanted.parent):
-        return wanted
-    # The same wish always gives the same place, so that data are found again.
-    digest = hashlib.sha256(os.fsencode(wanted)).hexdigest()[:16]
-    return shared_directory() / f"data-{digest}"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    def _pid_lines(self) -> list[str]:
+        return (self.data_dir / "postmaster.pid").read_text().split("\n")

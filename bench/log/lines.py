@@ -1,0 +1,98 @@
+"""The rows of the table: what is measured against what, and what it has to reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bench.goal import Goal
+from bench.log import goals
+
+
+class Part(StrEnum):
+    """What can be measured alone."""
+
+    SQLITE = "sqlite"
+    KAFKA = "kafka"
+    SPARK = "spark"
+
+
+class Measure(StrEnum):
+    """One thing that is done and timed."""
+
+    SQLITE_FULL = "SQLite append, full"
+    SQLITE_NORMAL = "SQLite append, normal"
+    SQLITE_READ = "SQLite read"
+    KAFKA_APPEND = "Kafka append"
+    PLAIN_APPEND = "plain Kafka append"
+    KAFKA_TRANSACTION = "Kafka transactions"
+    PLAIN_TRANSACTION = "plain Kafka transactions"
+    KAFKA_READ = "Kafka read"
+    PLAIN_READ = "plain Kafka read"
+    SPARK_BATCH_SQLITE = "Spark batch, SQLite"
+    SPARK_BATCH_KAFKA = "Spark batch, Kafka"
+    SPARK_STREAM_SQLITE = "Spark stream, SQLite"
+    SPARK_STREAM_KAFKA = "Spark stream, Kafka"
+    SEEN_SQLITE = "seen by a query, SQLite"
+    SEEN_KAFKA = "seen by a query, Kafka"
+
+    @property
+    def is_time(self) -> bool:
+        return self in (Measure.SEEN_SQLITE, Measure.SEEN_KAFKA)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row. With a peer the goal is about the ratio to it, else about the figure itself."""
+
+    part: Part
+    operation: str
+    log: str
+    ours: Measure
+    peer: Measure | None = None
+    peer_name: str = ""
+    goal: Goal | None = None
+
+    @property
+    def measures(self) -> list[Measure]:
+        return [self.ours] if self.peer is None else [self.ours, self.peer]
+
+
+PLAIN = "confluent-kafka"
+SOURCE = "Spark's Kafka source"
+FULL = "SQLite WAL, synchronous FULL"
+NORMAL = "SQLite WAL, synchronous NORMAL"
+KAFKA = "Kafka, acks all"
+
+
+def lines(parts: tuple[Part, ...]) -> list[Line]:
+    """All rows of these parts."""
+    every = [
+        Line(Part.SQLITE, "append", FULL, Measure.SQLITE_FULL, goal=goals.append_rate()),
+        Line(Part.SQLITE, "append", NORMAL, Measure.SQLITE_NORMAL, goal=goals.append_rate()),
+        Line(Part.SQLITE, "read", FULL, Measure.SQLITE_READ),
+        Line(Part.KAFKA, "append", KAFKA, Measure.KAFKA_APPEND, Measure.PLAIN_APPEND, PLAIN, goals.overhead()),
+        Line(
+            Part.KAFKA,
+            "append in transactions",
+            KAFKA,
+            Measure.KAFKA_TRANSACTION,
+            Measure.PLAIN_TRANSACTION,
+            PLAIN,
+            goals.overhead(),
+        ),
+        Line(Part.KAFKA, "read", KAFKA, Measure.KAFKA_READ, Measure.PLAIN_READ, PLAIN),
+        Line(Part.SPARK, "Spark batch", FULL, Measure.SPARK_BATCH_SQLITE, Measure.SPARK_BATCH_KAFKA, SOURCE),
+        Line(
+            Part.SPARK,
+            "Spark stream",
+            FULL,
+            Measure.SPARK_STREAM_SQLITE,
+            Measure.SPARK_STREAM_KAFKA,
+            SOURCE,
+            goals.stream_ratio(),
+        ),
+        Line(Part.SPARK, "appended → seen by a query", FULL, Measure.SEEN_SQLITE, goal=goals.seen_after()),
+        Line(Part.SPARK, "appended → seen by a query", KAFKA, Measure.SEEN_KAFKA, goal=goals.seen_after()),
+    ]
+    return [line for line in every if line.part in parts]

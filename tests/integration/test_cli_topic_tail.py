@@ -1,0 +1,167 @@
+"""Following a topic on the command line, as real processes, on both logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
+
+import pytest
+from tests.support.logs import Place, new, wait_for_values
+from tests.support.topics import TIMEOUT_S, next_line, set_variables, started
+
+from towpath.cli.topic_tail import Follower
+from towpath.errors import LogUnavailable, TopicReplaced
+from towpath.log import Log, NewRecord
+
+TIME_MS = 1_700_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _settings(place: Place, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_variables(place, monkeypatch)
+
+
+def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=TIMEOUT_S)
+    return process.returncode, out, err
+
+
+def test_tail_shows_the_last_then_each_new_one_until_ctrl_c(log: Log, name: str) -> None:
+    log.create_topic(name, 2, retention_s="never")
+    log.append(name, [NewRecord(b"%d" % n, timestamp_ms=TIME_MS + n, partition=n % 2) for n in range(5)])
+    with started("topic", "tail", name, "-n", 3, "--json") as tail:
+        assert [json.loads(next_line(tail))["value"] for _ in range(3)] == ["2", "3", "4"], "by their time"
+        log.append(name, new(b"5"))
+        assert json.loads(next_line(tail))["value"] == "5"
+        log.add_partitions(name, 3)
+        log.append(name, [NewRecord(b"6", partition=2)])
+        assert json.loads(next_line(tail))["partition"] == 2, "a new partition is followed too"
+        assert end(tail) == (130, "", "")
+
+
+def test_tail_for_people_with_filters(log: Log, name: str) -> None:
+    log.create_topic(name, 1)
+    log.append(name, new(b"old", key=b"ann"))
+    with started("topic", "tail", f"{name}/0", "--key", "ann") as tail:
+        assert next_line(tail).endswith("  ann  old\n")
+        log.append(name, new(b"other", key=b"bob"))
+        log.append(name, new(b"new", key=b"ann"))
+        assert next_line(tail).endswith("  ann  new\n")
+        assert end(tail) == (130, "", "")
+
+
+def test_tail_ends_when_the_topic_is_deleted(log: Log, name: str) -> None:
+    log.create_topic(name, 1)
+    log.append(name, new(b"a"))
+    with started("topic", "tail", name) as tail:
+        next_line(tail)
+        log.delete_topic(name)
+        _, err = tail.communicate(timeout=TIMEOUT_S)
+    assert tail.returncode == 1
+    assert err.startswith(f"error: topic '{name}' with the id ")
+
+
+def test_a_terminal_shows_a_record_at_once(log: Log, name: str) -> None:
+    log.create_topic(name, 1)
+    log.append(name, new(b"a"))
+    leader, follower = pty.openpty()
+    with started("topic", "tail", name, stdout=follower, text=False):
+        os.close(follower)
+        seen = b""
+        while b"a\r\n" not in seen:
+            seen += os.read(leader, 1000)
+        log.append(name, new(b"bb"))
+        while b"bb\r\n" not in seen:
+            seen += os.read(leader, 1000)
+    os.close(leader)
+
+
+# The follower itself, with the moments of its rounds chosen.
+
+
+class Rounds:
+    """Acts between the rounds, and an end after the last."""
+
+    def __init__(self, *acts: Callable[[], object]) -> None:
+        self._acts = iter(acts)
+
+    def __call__(self) -> None:
+        next(self._acts)()
+
+
+def followed(follower: Follower, *acts: Callable[[], object]) -> list[bytes | None]:
+    seen: list[bytes | None] = []
+    with suppress(RuntimeError):  # no acts are left
+        for record in follower.follow(Rounds(*acts)):
+            seen.append(record.value)
+    return seen
+
+
+def test_the_last_of_a_topic_with_holes(log: Log, name: str) -> None:
+    topic = log.create_topic(name, 1)
+    producer = log.producer(f"p-{name}")
+    for n in range(12):  # on Kafka each leaves an offset that holds nothing
+        with producer.transaction() as transaction:
+            transaction.append(name, new(b"%d" % n))
+    producer.close()
+    wait_for_values(log, name, *(b"%d" % n for n in range(12)))
+    assert [record.value for record in Follower(log, topic).last(9)] == [b"%d" % n for n in range(3, 12)]
+    assert [record.value for record in Follower(log, topic).last(100)] == [b"%d" % n for n in range(12)]
+    assert Follower(log, topic).last(0) == []
+
+
+def test_records_that_were_deleted_before_they_could_be_shown(
+    log: Log, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = log.create_topic(name, 1)
+
+    def act() -> None:
+        log.append(name, new(b"a", b"b", b"c"))
+        log.delete_before(name, {0: 2})
+
+    assert followed(Follower(log, topic), act, lambda: None) == [b"c"]
+    said = f"{name}/0: the records from 0 to before 2 are deleted already\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_topic_that_is_made_again_is_another(log: Log, name: str) -> None:
+    topic = log.create_topic(name, 1)
+
+    def act() -> None:
+        log.delete_topic(name)
+        log.create_topic(name, 1)
+
+    with pytest.raises(TopicReplaced):
+        followed(Follower(log, topic), act, lambda: None)
+
+
+def test_an_outage_is_told_once_and_nothing_is_missed(
+    log: Log, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = log.create_topic(name, 1)
+    whole = log.read
+
+    def away(*_: object) -> dict[int, int]:
+        raise LogUnavailable("gone fishing")
+
+    def cut_off(*where: object) -> object:
+        yield from islice(whole(*where), 1)  # type: ignore[arg-type]
+        raise LogUnavailable("gone fishing")
+
+    acts: list[Callable[[], object]] = [
+        lambda: (log.append(name, new(b"a", b"b", b"c")), monkeypatch.setattr(log, "read", cut_off)),
+        lambda: monkeypatch.setattr(log, "ends", away),
+        lambda: None,
+        monkeypatch.undo,
+        lambda: log.append(name, new(b"d")),
+        lambda: None,
+    ]
+    assert followed(Follower(log, topic), *acts) == [b"a", b"b", b"c", b"d"]
+    assert capsys.readouterr().err.splitlines() == ["waiting: gone fishing", "the log is back"]

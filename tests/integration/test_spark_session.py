@@ -1,0 +1,106 @@
+"""Starting Spark, and what is said when it does not start."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from towpath.errors import BadSettings, NotInstalled, SparkFailed
+from towpath.settings import SparkSettings
+from towpath.spark import java
+from towpath.spark.session import build_session
+
+pytestmark = pytest.mark.timeout(300)  # the first test waits for Spark to start
+
+# Java itself says this about a module that Spark's launcher adds; nothing can silence it.
+INCUBATOR = "WARNING: Using incubator modules: jdk.incubator.vector\n"
+
+QUIET = """
+from towpath.settings import SparkSettings
+from towpath.spark.session import build_session
+session = build_session(SparkSettings(master="local[1]", conf={"spark.driver.extraJavaOptions": "-Dmine=yes"}))
+print(session.range(3).count(), session._jvm.System.getProperty("mine"), session.conf.get("spark.sql.session.timeZone"))
+try:
+    session.sql("select cast('x' as int)").collect()
+except Exception as error:
+    print(type(error).__name__)
+try:
+    build_session(SparkSettings(master="local[1]"), connector=True)
+except Exception as error:
+    print(error)
+"""
+
+DYING = """
+from towpath.settings import SparkSettings
+from towpath.spark.session import build_session
+try:
+    build_session(SparkSettings(master="local[1]", memory="9999999g"))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
+
+
+def test_session_is_quiet_and_keeps_the_users_own_options() -> None:
+    """A first session without the connector cannot be given one later: its Java process is made once."""
+    done = run(QUIET)
+    assert done.stdout.splitlines() == [
+        "3 yes UTC",
+        "NumberFormatException",
+        "this process's Spark was started without the Kafka connector; start the first session with it",
+    ]
+    assert done.stderr.replace(INCUBATOR, "") == ""
+
+
+def test_java_that_dies_while_starting_is_one_error() -> None:
+    *java_said, error = run(DYING).stdout.splitlines()
+    assert "object heap" in java_said[-1]
+    assert error.startswith("SparkFailed Spark's Java process ended while it was starting")
+    assert error.endswith("Look at spark.memory (9999999g) and spark.conf")
+
+
+def test_second_session_of_a_process_is_the_first(spark: SparkSession) -> None:
+    """Also in another thread, which has a thread of its own in Java."""
+    with ThreadPoolExecutor(1) as pool:
+        again = pool.submit(build_session, SparkSettings(master="local[2]"), connector=True).result()
+    assert again.sparkContext is spark.sparkContext
+    with pytest.raises(SparkFailed, match=r"has a Spark session on local\[2\] already and can have none on local\[3\]"):
+        build_session(SparkSettings(master="local[3]"))
+
+
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that has started none."""
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
+
+
+@pytest.mark.usefixtures("no_session")
+def test_missing_and_wrong_java_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match=r"spark\.java_home"):
+        build_session(SparkSettings(java_home=str(tmp_path)))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(java, "USUAL_PLACES", ())
+    with pytest.raises(NotInstalled, match="Java 17 or 21 is not installed"):
+        build_session(SparkSettings())
+
+
+@pytest.mark.usefixtures("no_session")
+def test_cluster_that_is_not_there_is_said_at_once() -> None:
+    with pytest.raises(SparkFailed, match=r"no Spark master answers at spark://127\.0\.0\.1:1"):
+        build_session(SparkSettings(master="spark://127.0.0.1:1"))
+
+
+@pytest.mark.usefixtures("no_session")
+def test_another_spark_by_variable_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    with pytest.raises(BadSettings, match="variable SPARK_HOME"):
+        build_session(SparkSettings())

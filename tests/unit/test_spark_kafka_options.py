@@ -1,0 +1,76 @@
+"""Client properties in Java's words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from towpath.errors import BadSettings
+from towpath.log.spark_kafka import LEFT_OUT, RENAMED, SPECIAL, connector_options, java_properties, offsets_option
+from towpath.settings import LogSettings
+
+
+def test_reads_are_committed_ones_with_headers_and_survive_loss() -> None:
+    settings = LogSettings(url="kafka://a:1", client={"client.id": "x", "linger.ms": "5"})
+    assert connector_options("a:1,b:2", settings, ["t", "u"]) == {
+        "kafka.fetch.max.wait.ms": "50",
+        "kafka.client.id": "x",
+        "kafka.bootstrap.servers": "a:1,b:2",
+        "kafka.isolation.level": "read_committed",
+        "subscribe": "t,u",
+        "includeHeaders": "true",
+        "failOnDataLoss": "false",
+    }
+
+
+def test_user_and_password_become_a_login() -> None:
+    client = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-256",
+        "sasl.username": "me",
+        "sasl.password": 'a"b\\c',
+    }
+    assert java_properties(client) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="me" password="a\\"b\\\\c";',
+    }
+
+
+def test_certificates_travel_as_text(tmp_path: Path) -> None:
+    for name in ("ca", "certificate", "key"):
+        (tmp_path / name).write_text(f"-----{name}-----")
+    client = {f"ssl.{name}.location": str(tmp_path / name) for name in ("ca", "certificate", "key")}
+    assert java_properties(client) == {
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": "-----ca-----",
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.certificate.chain": "-----certificate-----",
+        "ssl.keystore.key": "-----key-----",
+    }
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [
+        ({"enable.ssl.certificate.verification": "false"}, "has nothing like enable.ssl.certificate.verification"),
+        ({"sasl.username": "me", "sasl.mechanism": "OAUTHBEARER"}, "must be one of PLAIN, SCRAM-SHA-256"),
+        ({"sasl.password": "x"}, "must be one of"),
+        ({"ssl.ca.location": "/nowhere/ca.pem"}, "/nowhere/ca.pem cannot be read as PEM"),
+        ({"ssl.key.location": "/nowhere/key.pem"}, "needs ssl.certificate.location too"),
+    ],
+)
+def test_what_java_cannot_be_told_is_refused(client: dict[str, str], text: str) -> None:
+    with pytest.raises(BadSettings, match=text):
+        java_properties(client)
+
+
+def test_every_property_is_dealt_with_in_one_way() -> None:
+    assert not set(RENAMED) & LEFT_OUT
+    assert not (set(RENAMED) | LEFT_OUT) & SPECIAL
+
+
+def test_offsets_are_by_topic_and_partition() -> None:
+    assert offsets_option({("u", 0): 5, ("t", 10): -2, ("t", 9): 3}) == '{"t": {"9": 3, "10": -2}, "u": {"0": 5}}'
