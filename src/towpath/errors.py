@@ -158,7 +158,9 @@ class UnknownTopic(Refused):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"there is no topic {name!r}; `towpath topic list` shows them, `towpath topic create` makes one")
+        super().__init__(
+            f"there is no topic {name!r}; `towpath topic list` shows them, `towpath topic create` makes one"
+        )
 
 
 class UnknownPartition(Refused):
@@ -287,7 +289,9 @@ class ProducerFenced(LogError):
 
     def __init__(self, name: str) -> None:
         self.name = name
-        super().__init__(f"producer {name!r} was fenced: a newer one of the same name has taken over; this one must stop")
+        super().__init__(
+            f"producer {name!r} was fenced: a newer one of the same name has taken over; this one must stop"
+        )
 
 
 class TopicReplaced(LogError):

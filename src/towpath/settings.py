@@ -123,7 +123,8 @@ class LogSettings(_Part):
     )
     partitions: int = Field(4, ge=1, le=10_000, description="Partitions of a new topic when nothing else is said.")
     retention_s: Age = Field(
-        7 * 86400.0, description="Age at which records of a new topic are deleted when nothing else is said, or `never`."
+        7 * 86400.0,
+        description="Age at which records of a new topic are deleted when nothing else is said, or `never`.",
     )
     max_record_bytes: int = Field(
         4 << 20, ge=1024, le=64 << 20, description="Largest record that can be appended: key, value and headers."

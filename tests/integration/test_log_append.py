@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.logs import everything, new, values
 
-from towpath.errors import BadRecord
+from towpath.errors import BadRecord, UnknownPartition
 from towpath.log import Log, NewRecord
 from towpath.log.partitioner import partition_of
 
@@ -82,8 +82,13 @@ def test_nothing_is_appended_by_an_empty_batch(log: Log, name: str) -> None:
 def test_batch_with_a_bad_record_is_refused_whole(make_log: Callable[..., Log], name: str) -> None:
     log = make_log(max_record_bytes=2000)
     log.create_topic(name, 1)
-    for bad in (NewRecord(b"x" * 2000), NewRecord(b"x", headers=(("ä", b""),)), NewRecord(b"x", timestamp_ms=-1)):
-        with pytest.raises(BadRecord):
+    for bad in (
+        NewRecord(b"x" * 2000),
+        NewRecord(b"x", headers=(("ä", b""),)),
+        NewRecord(b"x", timestamp_ms=0),
+        NewRecord(b"x", partition=1),
+    ):
+        with pytest.raises((BadRecord, UnknownPartition)):
             log.append(name, [*new(b"good"), bad, *new(b"good")])
     assert log.ends(name) == {0: 0}
     log.append(name, [NewRecord(b"x" * 1900)])

@@ -47,6 +47,7 @@ def test_headers_of_text_can_be_read_in_the_table() -> None:
         NewRecord(b"", headers=("hv", 3)),  # type: ignore[arg-type]
         NewRecord(b"", headers=(("one",),)),  # type: ignore[arg-type]
         NewRecord(b"", timestamp_ms=-1),
+        NewRecord(b"", timestamp_ms=0),
         NewRecord(b"", timestamp_ms=1 << 60),
     ],
     ids=str,

@@ -151,6 +151,7 @@ def _are_alike(copied: Copied) -> bool:
 
 def _renewed(record: Record, same_partitions: bool) -> NewRecord:
     """Into a topic with more partitions records go where their keys decide, as those that are appended there later."""
-    timestamp_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None  # Kafka knows records without a time
+    # Kafka knows records without a time, and of the very first millisecond, which its client cannot write.
+    timestamp_ms = max(1, record.timestamp_ms) if record.timestamp_ms >= 0 else None
     partition = record.partition if same_partitions else None
     return NewRecord(record.value, record.key, record.headers, timestamp_ms, partition)

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.errors import LogUnavailable, PartlyAppended
-from towpath.log.kafka_client import AWAY, BATCH_OVERHEAD, TOO_LARGE, KafkaClient, reason
+from towpath.log.kafka_client import AWAY, BATCH_OVERHEAD, REFUSED, KafkaClient, reason
 from towpath.log.kafka_deliveries import Deliveries
 from towpath.log.kafka_topics import KafkaTopics
 from towpath.log.record import NewRecord, Position, check_records
@@ -75,7 +75,7 @@ class KafkaAppender:
     def _failure(self, deliveries: Deliveries, written: int) -> Exception:
         errors = deliveries.errors
         first = next(iter(errors.values()), None)
-        if not written and first is not None and all(error.code() in TOO_LARGE for error in errors.values()):
+        if not written and first is not None and all(error.code() in REFUSED for error in errors.values()):
             return self._client.failure(first)
         # One that the broker refused is not there; of one that timed out, or that was never reported, nobody knows.
         unknown = [

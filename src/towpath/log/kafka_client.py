@@ -38,6 +38,7 @@ AWAY = frozenset(
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,
         KafkaError.NOT_COORDINATOR,
+        KafkaError.INVALID_REPLICATION_FACTOR,  # of the broker's own choosing: too few brokers are up
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.BROKER_NOT_AVAILABLE,
@@ -48,6 +49,7 @@ AWAY = frozenset(
     }
 )
 TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.RECORD_LIST_TOO_LARGE})
+REFUSED = TOO_LARGE | {KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD}
 
 
 class _ClientLog:
@@ -117,6 +119,8 @@ class KafkaClient:
             return BadRecord(
                 f"{self.servers}: {reason(error)}; the topic's max.message.bytes is smaller than the record"
             )
+        if code in REFUSED:
+            return BadRecord(f"{self.servers} refuses the record: {reason(error)}")
         return LogError(f"{self.servers}: {reason(error)}")
 
 

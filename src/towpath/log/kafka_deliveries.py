@@ -9,8 +9,7 @@ from itertools import count, repeat
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from towpath.errors import UnknownPartition
-from towpath.log.record import NewRecord, Position
+from towpath.log.record import NewRecord, Position, check_partitions
 
 Report = Callable[[KafkaError | None, Message | None], None]
 
@@ -31,6 +30,7 @@ def hand_over(
     reports: Iterable[Report],
 ) -> int:
     """Give the client all of them; returns the sequence number after the last record without a key and partition."""
+    check_partitions(topic, records, partitions)
     for at, (report, record) in enumerate(zip(reports, records, strict=False)):
         value, key, headers, timestamp_ms, number = record
         if number is None:
@@ -39,8 +39,6 @@ def hand_over(
                 sequence += 1
             else:
                 number = BY_KEY
-        elif not 0 <= number < partitions:
-            raise UnknownPartition(topic, number, partitions)
         while True:
             try:
                 producer.produce(topic, value, key, number, report, None, timestamp_ms or NOW, list(headers) or None)

@@ -77,6 +77,9 @@ class KafkaProducer:
         settings = kafka.settings
         properties = {
             **producer_properties(settings),
+            # With it librdkafka 2.16 waits for ever for the coordinator of a group that it has thrown away. Without it,
+            # a broker that has moved to another address is found when the producer is opened again.
+            "metadata.recovery.strategy": "none",
             "transactional.id": f"{settings.namespace}.{name}",
             "delivery.report.only.error": True,  # one failure undoes all of them, so only failures are told
             "transaction.timeout.ms": int(settings.transaction_timeout_s * 1000),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import NoneType
 from typing import NamedTuple
 
-from towpath.errors import BadRecord
+from towpath.errors import BadRecord, UnknownPartition
 
 Header = tuple[str, bytes | None]
 Headers = tuple[Header, ...]
@@ -56,10 +56,17 @@ def check_records(records: Sequence[NewRecord], max_bytes: int) -> None:
 def _are_plain(records: Sequence[NewRecord], max_bytes: int) -> bool:
     """Whether nothing about them needs a closer look: a quick one, for large batches of small records."""
     values, keys, headers, times, _ = zip(*records, strict=True)
-    if any(headers) or any(times) or not {*map(type, values), *map(type, keys)} <= {bytes, NoneType}:
+    if any(headers) or {*times} != {None} or not {*map(type, values), *map(type, keys)} <= {bytes, NoneType}:
         return False
     longest = max(map(len, filter(None, values)), default=0) + max(map(len, filter(None, keys)), default=0)
     return longest + RECORD_OVERHEAD <= max_bytes
+
+
+def check_partitions(topic: str, records: Sequence[NewRecord], partitions: int) -> None:
+    """Raise `UnknownPartition` when one of them names a partition that the topic does not have."""
+    for number in {record.partition for record in records} - {None}:
+        if number is not None and not 0 <= number < partitions:
+            raise UnknownPartition(topic, number, partitions)
 
 
 def check_record(record: NewRecord, max_bytes: int) -> int:
@@ -80,8 +87,9 @@ def check_record(record: NewRecord, max_bytes: int) -> int:
 
 
 def _check_timestamp(timestamp_ms: int) -> None:
-    if not 0 <= timestamp_ms <= NEWEST_TIMESTAMP_MS:
-        raise BadRecord(f"the time of a record is milliseconds since 1970, up to the year 9999, not {timestamp_ms!r}")
+    # Kafka's client takes 0 for "now".
+    if not 1 <= timestamp_ms <= NEWEST_TIMESTAMP_MS:
+        raise BadRecord(f"the time of a record is 1 ms after 1970 at least, and before 10000, not {timestamp_ms} ms")
 
 
 def _check_headers(headers: Headers) -> int:

@@ -8,11 +8,10 @@ from operator import itemgetter
 
 from towpath.db import Database, Queries, Transaction
 from towpath.db.database import Row
-from towpath.errors import UnknownPartition
 from towpath.log.headers import encode_headers
 from towpath.log.partitioner import partition_of
 from towpath.log.portions import MOST_BYTES, MOST_RECORDS
-from towpath.log.record import NewRecord, Position
+from towpath.log.record import NewRecord, Position, check_partitions
 from towpath.log.topic_store import TopicStore
 
 _COLUMNS = ("place", "timestamp_ms", "key", "value", "headers")
@@ -31,6 +30,7 @@ class RecordStore:
         """Write the records; those without key and partition go round, beginning with number `sequence`."""
         partitions = self._topics.partitions(tx, topic)
         total = len(partitions)
+        check_partitions(topic, records, total)
         ends = [partition.end for partition in partitions]
         bases = [partition.base for partition in partitions]
         rows, positions, turn = [], [], count(sequence)
@@ -39,8 +39,6 @@ class RecordStore:
             number = record.partition
             if number is None:
                 number = next(turn) % total if key is None else partition_of(key, total)
-            elif not 0 <= number < total:
-                raise UnknownPartition(topic, number, total)
             offset = ends[number]
             ends[number] = offset + 1
             timestamp_ms = now_ms if record.timestamp_ms is None else record.timestamp_ms

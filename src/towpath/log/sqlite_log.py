@@ -22,7 +22,7 @@ from towpath.log.headers import decode_headers
 from towpath.log.log import Offsets, Positions
 from towpath.log.portions import portions
 from towpath.log.position_store import PositionStore, check_positions
-from towpath.log.record import NewRecord, Position, Record
+from towpath.log.record import NewRecord, Position, Record, check_partitions
 from towpath.log.record_store import RecordStore
 from towpath.log.retention import Retention, chosen_retention
 from towpath.log.sqlite_failures import log_failures
@@ -89,7 +89,7 @@ class SqliteLog:
             [*parts] = portions(records, self.settings.max_record_bytes)
             return [position for part in parts for position in self._write(tx, topic, records[part.start : part.stop])]
         done: list[Position] = []
-        self.topic(topic)
+        check_partitions(topic, records, self.topic(topic).partitions)
         for part in portions(records, self.settings.max_record_bytes):
             try:
                 with self.database.transaction() as own:
