@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from towpath import settings as settings_module
 from towpath.clock import Clock, SystemClock
@@ -26,6 +26,9 @@ from towpath.logs import log_event
 from towpath.queue import Queue
 from towpath.service import Service
 from towpath.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +62,12 @@ class Runtime:
                 self._check_open()
                 self._log = open_log(self.settings.log, self.database)
             return self._log
+
+    def spark(self, name: str = "towpath") -> SparkSession:
+        """The Spark session of this process, started when first asked for, that can read this runtime's topics."""
+        from towpath.spark.session import build_session  # loads pyspark and Java
+
+        return build_session(self.settings.spark, name, connector=self.settings.log.url.startswith(KAFKA_PREFIX))
 
     def process(self) -> Process:
         """This process as others see it, registered when first asked for, with the services that keep it alive."""

@@ -14,10 +14,14 @@ the positions that its predecessor committed and goes on from there.
 May import `towpath.db`, `towpath.spark` and the core.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from towpath.log.log import Log, LogTransaction, Offsets, Positions, Producer
-from towpath.log.open import open_log
 from towpath.log.record import NewRecord, Position, Record
 from towpath.log.topic import Topic
+
+if TYPE_CHECKING:
+    from towpath.log.open import open_log
 
 __all__ = [
     "Log",
@@ -31,3 +35,12 @@ __all__ = [
     "Topic",
     "open_log",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first asked for: a worker of Spark that reads records has no use for drivers and settings.
+    if name == "open_log":
+        from towpath.log.open import open_log
+
+        return open_log
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,6 +17,7 @@ from towpath.db.sqlite import SqliteDatabase
 from towpath.errors import BadSettings, BadValue, OffsetOutOfRange
 from towpath.log import spark_kafka
 from towpath.log.log import Log, Positions
+from towpath.log.open import KAFKA_PREFIX
 from towpath.log.spark_columns import COLUMNS
 from towpath.log.spark_file import LogFile
 from towpath.log.spark_offsets import SourceOffset, Spots
@@ -26,8 +27,6 @@ from towpath.log.topic import Topic
 from towpath.settings import LogSettings
 from towpath.spark.master import is_on_this_host
 from towpath.spark.session import check_connector
-
-KAFKA_PREFIX = "kafka://"
 
 
 def read_batch(
