@@ -285,12 +285,16 @@ class TransactionUnknown(LogError):
 
 
 class ProducerFenced(LogError):
-    """A newer producer of the same name has taken over. Nothing was written, and this one must stop."""
+    """A newer producer of the same name has taken over, or its transaction was open for too long. It must stop.
+
+    Nothing was written, unless the commit itself was under way: then the positions tell.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(
-            f"producer {name!r} was fenced: a newer one of the same name has taken over; this one must stop"
+            f"producer {name!r} was fenced: a newer one of the same name has taken over, or its transaction was open "
+            "for longer than log.transaction_timeout_s; this one must stop"
         )
 
 
@@ -300,12 +304,13 @@ class TopicReplaced(LogError):
     Its old offsets mean nothing any more. Start again from chosen positions, with a new checkpoint.
     """
 
-    def __init__(self, name: str, id: str, found: str | None) -> None:
+    def __init__(self, name: str, id: str | None, found: str | None) -> None:
         self.name = name
         self.id = id
         self.found = found
+        which = f"topic {name!r} with the id {id}" if id else f"topic {name!r}"
         now = f"deleted and made again (its id is {found} now)" if found else "deleted"
-        super().__init__(f"topic {name!r} with the id {id} was {now}; start again with a new checkpoint")
+        super().__init__(f"{which} was {now} while it was being read; start again, with a new checkpoint if any")
 
 
 class SparkFailed(TowpathError):

@@ -9,18 +9,18 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from towpath import settings as settings_module
 from towpath.clock import Clock, SystemClock
-from towpath.db import open_database
+from towpath.db import Transaction, open_database
 from towpath.db.event_log import EventLog
 from towpath.db.processes import Heartbeat, Process, leave_at_once, record_start, record_stop
 from towpath.errors import DatabaseError, TowpathError
 from towpath.events import Event, Events
 from towpath.log import Log, open_log
 from towpath.log.janitor import LogJanitor
-from towpath.log.open import EMBEDDED, KAFKA_PREFIX
+from towpath.log.open import KAFKA_PREFIX
 from towpath.log.sqlite_log import SqliteLog
 from towpath.logs import log_event
 from towpath.queue import Queue
@@ -56,11 +56,14 @@ class Runtime:
 
     @property
     def log(self) -> Log:
-        """The topics, opened when first asked for."""
+        """The topics, opened when first asked for; on SQLite with the janitor that deletes what is past its time."""
+        self._check_pid()
         with self._lock:
             if self._log is None:
                 self._check_open()
                 self._log = open_log(self.settings.log, self.database)
+                if isinstance(self._log, SqliteLog):
+                    self._start(LogJanitor(self._log, self.events, self._record_expiry))
             return self._log
 
     def spark(self, name: str = "towpath") -> SparkSession:
@@ -71,8 +74,7 @@ class Runtime:
 
     def process(self) -> Process:
         """This process as others see it, registered when first asked for, with the services that keep it alive."""
-        if self._pid != os.getpid():
-            raise TowpathError("this runtime was opened before a fork; call towpath.connect() in the child")
+        self._check_pid()
         with self._lock:
             if self._process is None:
                 self._check_open()
@@ -81,26 +83,30 @@ class Runtime:
                 with self.database.transaction() as tx:
                     record_start(self.event_log, tx, process)
                 self._process = process
-                self._services = [
-                    Heartbeat(process, self.events, self._on_dead),
-                    self.queue.caretaker(),
-                    self.queue.janitor(),
-                    *self._log_janitors(),
-                ]
-                for service in self._services:
-                    service.start()
+                self._start(
+                    Heartbeat(process, self.events, self._on_dead), self.queue.caretaker(), self.queue.janitor()
+                )
             return self._process
 
-    def _log_janitors(self) -> list[Service]:
-        # Beside PostgreSQL there is no embedded log; the queue works all the same.
-        url = self.settings.log.url
-        if url.startswith(KAFKA_PREFIX) or (url == EMBEDDED and self.database.dialect != "sqlite"):
-            return []
-        return [LogJanitor(cast(SqliteLog, self.log), self.events, self._record)]
+    def _start(self, *services: Service) -> None:
+        for service in services:
+            self._services.append(service)
+            service.start()
+
+    def _record_expiry(self, tx: Transaction, event: Event) -> None:
+        """With the records' own change where they are in the same database; otherwise after it."""
+        if tx.writes_to(self.database):
+            self.event_log.record(tx, event)
+        else:
+            tx.after_commit(lambda: self._record(event))
 
     def _record(self, event: Event) -> None:
         with self.database.transaction() as tx:
             self.event_log.record(tx, event)
+
+    def _check_pid(self) -> None:
+        if self._pid != os.getpid():
+            raise TowpathError("this runtime was opened before a fork; call towpath.connect() in the child")
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -126,9 +132,11 @@ class Runtime:
                     record_stop(self.event_log, tx, self._process)
             self._process = None
         self._services = []
-        if self._log is not None:
-            self._log.close()
-        self.database.close()
+        try:
+            if self._log is not None:
+                self._log.close()
+        finally:
+            self.database.close()
 
     def __enter__(self) -> Runtime:
         return self

@@ -113,6 +113,7 @@ class LogSettings(_Part):
     )
     client: dict[str, str] = Field(
         {},
+        repr=False,  # holds passwords
         description="Kafka only. Further properties of the client, such as `security.protocol` or `sasl.password`.",
     )
     namespace: str = Field(
@@ -158,7 +159,9 @@ class SparkSettings(_Part):
         "error", description="Least severe level of Spark's own log that is shown."
     )
     conf: dict[str, str] = Field(
-        {}, description="Further properties of Spark, such as `spark.jars.packages`; they overrule Towpath's own."
+        {},
+        repr=False,
+        description="Further properties of Spark, such as `spark.jars.packages`; they overrule Towpath's own.",
     )
 
 

@@ -18,6 +18,7 @@ from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.errors import BadRecord, BadSettings, LogError, LogUnavailable, PartlyAppended, TransactionUnknown
 from towpath.log import NewRecord, kafka_topics
+from towpath.log.kafka_client import OWN_PROPERTIES
 from towpath.log.kafka_log import KafkaLog
 from towpath.settings import LogSettings
 from towpath.stack.kafka import KafkaServer
@@ -72,6 +73,12 @@ def at(point: CrashPoint, act: Callable[[], object], monkeypatch: pytest.MonkeyP
         lambda log: log.ends("t"),
         lambda log: log.read("t", 0, 0),
         lambda log: log.positions("g"),
+        lambda log: log.commit_positions("g", {("t", 0): 1}),
+        lambda log: log.forget_group("g"),
+        lambda log: log.delete_topic("t"),
+        lambda log: log.add_partitions("t", 2),
+        lambda log: log.offsets_at("t", 1),
+        lambda log: log.delete_before("t", {0: 1}),
         lambda log: log.groups(),
         lambda log: log.producer("p"),
     ],
@@ -85,6 +92,29 @@ def test_broker_that_is_not_there_is_unavailable(act: Callable[[KafkaLog], objec
 def test_property_that_the_client_does_not_know_is_a_bad_setting(client: dict[str, str]) -> None:
     with pytest.raises(BadSettings, match=r"log\.client"):
         KafkaLog("127.0.0.1:1", LogSettings(client=client))
+
+
+@pytest.mark.parametrize("name", sorted(OWN_PROPERTIES))
+def test_property_that_a_promise_hangs_on_is_the_logs_own(name: str) -> None:
+    with pytest.raises(BadSettings, match=f"log.client: {name} is the log's own"):
+        KafkaLog("127.0.0.1:1", LogSettings(client={name: "1"}))
+
+
+def test_positions_and_producers_leave_nothing_open(broker: KafkaServer, name: str) -> None:
+    """A console that looks at hundreds of groups must not run out of sockets."""
+    with opened(broker.bootstrap) as log:
+        log.create_topic(name, 1)
+        log.commit_positions(f"{name}-0", {(name, 0): 1})
+        log.producer(name).close()
+        before = len(os.listdir("/proc/self/fd"))
+        for number in range(15):
+            log.commit_positions(f"{name}-{number}", {(name, 0): 1})
+            assert log.positions(f"{name}-{number}") == {(name, 0): 1}
+            producer = log.producer(name)
+            with producer.transaction() as tx:
+                tx.append(name, new(b"v"))
+            producer.close()
+        wait_until(lambda: len(os.listdir("/proc/self/fd")) < before + 15, what="sockets are closed")
 
 
 def test_value_that_only_the_broker_finds_too_large_is_refused(broker: KafkaServer, name: str) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 import pytest
 from tests.support.logs import everything, new, values, wait_for_values
 
-from towpath.errors import BadValue, OffsetOutOfRange
+from towpath.errors import BadValue, LogError, OffsetOutOfRange
 from towpath.log import Log, NewRecord
 
 
@@ -89,6 +89,26 @@ def test_reader_sees_what_was_there_when_it_began(log: Log, name: str) -> None:
     reading = log.read(name, 0, 0)
     log.append(name, new(b"3"))
     assert [record.value for record in reading] == [b"1", b"2"]
+
+
+def test_topic_replaced_under_a_reader_is_noticed(
+    log: Log, make_log: Callable[..., Log], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a topic must not be taken for a whole one, nor another topic's records for its own."""
+    monkeypatch.setattr("towpath.log.record_store.MOST_RECORDS", 100)
+    monkeypatch.setattr("towpath.log.kafka_reader.AT_ONCE", 1)
+    log.create_topic(name, 1)
+    log.append(name, new(*[bytes(20_000)] * 2000))
+    reading = log.read(name, 0, 50)
+    assert next(reading).offset == 50
+    other = make_log()
+    other.delete_topic(name)
+    other.create_topic(name, 1)
+    other.append(name, new(b"of another topic"))
+    with pytest.raises(LogError):
+        offsets = [record.offset for record in reading if record.value == bytes(20_000)]
+        assert offsets == list(range(51, 2000))
+        raise LogError("all had been fetched before")
 
 
 def test_large_records_are_read_in_portions(make_log: Callable[..., Log], name: str) -> None:

@@ -15,12 +15,23 @@ from tests.support.writes import MOST_S, Stopwatch
 
 from towpath import crash
 from towpath.crash import CrashPoint
-from towpath.errors import BadSettings, BadValue, LogUnavailable, PartlyAppended, ProducerFenced, UnknownTopic
+from towpath.db import Transaction
+from towpath.errors import (
+    BadSettings,
+    BadValue,
+    DatabaseUnavailable,
+    LogUnavailable,
+    PartlyAppended,
+    ProducerFenced,
+    UnknownPartition,
+    UnknownTopic,
+)
 from towpath.log import NewRecord, portions
 from towpath.log.janitor import LogJanitor
 from towpath.log.sqlite_log import SqliteLog, bell_name
 from towpath.runtime import Runtime
 from towpath.settings import Settings
+from towpath.testing.waiting import wait_until
 
 T = "clicks"
 
@@ -79,6 +90,42 @@ def test_producer_joins_the_callers_transaction_and_is_fenced_in_it(quiet: Quiet
     assert values(log, T) == [b"1"]
 
 
+def test_transaction_of_another_database_is_refused(
+    quiet: Quiet, log: SqliteLog, make_runtime: Callable[..., Runtime]
+) -> None:
+    """It would write into tables of the same names over there."""
+    producer = log.producer("p")
+    for other in (make_runtime().database, quiet.database.beats):
+        with other.transaction() as tx:
+            with pytest.raises(BadValue, match="not a write transaction"):
+                log.append(T, new(b"v"), tx=tx)
+            with pytest.raises(BadValue, match="not a write transaction"):
+                log.commit_positions("g", {(T, 0): 1}, tx=tx)
+            with pytest.raises(BadValue, match="not a write transaction"), producer.transaction(tx):
+                pass
+    with pytest.raises(BadValue, match="not a write transaction"), quiet.database.read() as tx:
+        log.append(T, new(b"v"), tx=tx)
+    assert values(log, T) == []
+
+
+def test_joined_work_that_fails_is_undone_alone(quiet: Quiet, log: SqliteLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller may catch the error and commit the rest."""
+    monkeypatch.setattr(portions, "MOST_RECORDS", 2)
+    bell = quiet.database.bells.hang(bell_name(T))
+    producer = log.producer("p")
+    with quiet.database.transaction() as tx:
+        with pytest.raises(UnknownPartition):
+            log.append(T, [*new(b"1", b"1"), NewRecord(b"2", partition=9)], tx=tx)
+        with pytest.raises(UnknownTopic), producer.transaction(tx) as open_one:
+            open_one.append(T, new(b"3"))
+            open_one.append("not-there", new(b"4"))
+    assert values(log, T) == []
+    assert not bell.wait(0)
+    with quiet.database.transaction() as tx:
+        log.append(T, new(b"5"), tx=tx)
+    assert values(log, T) == [b"5"]
+
+
 def test_write_lock_is_not_held_while_the_block_of_a_transaction_runs(quiet: Quiet, log: SqliteLog) -> None:
     with log.producer("slow").transaction() as open_one:
         open_one.append(T, new(b"1"))
@@ -107,7 +154,7 @@ def test_records_past_their_time_go_but_not_what_a_group_has_still_to_read(quiet
     shift(61, quiet)
     for name in ("kept", "free", "read"):
         log.append(name, new(b"new"))
-    janitor = LogJanitor(log, quiet.runtime.events, quiet.runtime._record)
+    janitor = LogJanitor(log, quiet.runtime.events, quiet.runtime._record_expiry)
     assert janitor.run_once().done == 2
     assert [values(log, name) for name in ("kept", "free", "read")] == [
         [b"old-1", b"old-2", b"old-3", b"new"],
@@ -118,6 +165,43 @@ def test_records_past_their_time_go_but_not_what_a_group_has_still_to_read(quiet
     told = {event["subject"]: event["data"] for event in events(quiet.database, "records_expired")}
     assert told == {"free/0": '{"from": 0, "to": 3}', "read/0": '{"from": 0, "to": 2}'}
     assert janitor.run_once().done == 0
+
+
+def test_retention_does_not_pass_a_group_that_comes_while_it_looks(
+    quiet: Quiet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = quiet.runtime.log
+    assert isinstance(log, SqliteLog)
+    log.create_topic("read", 1, retention_s=60)
+    log.append("read", new(b"old"))
+    shift(61, quiet)
+    move = log.topic_store.expire_before
+
+    def late_group_first(tx: Transaction, partition_id: int, start: int) -> bool:
+        log.position_store.commit(tx, "late", {("read", 0): 0})
+        return move(tx, partition_id, start)
+
+    monkeypatch.setattr(log.topic_store, "expire_before", late_group_first)
+    assert LogJanitor(log, quiet.runtime.events, quiet.runtime._record_expiry).run_once().done == 0
+    assert values(log, "read") == [b"old"]
+    assert events(quiet.database, "records_expired") == []
+
+
+def test_opened_log_is_cleaned_without_more_ado(tmp_path: Path) -> None:
+    """Also in a program that uses nothing but the log."""
+    with Runtime(settings(tmp_path, janitor_s=0.05)) as runtime:
+        runtime.log.create_topic(T, 1, retention_s=0.05)
+        runtime.log.append(T, new(b"short-lived"))
+        wait_until(lambda: values(runtime.log, T) == [], what="the record is past its time")
+
+
+def test_log_that_cannot_be_opened_does_not_stop_the_queue(tmp_path: Path) -> None:
+    with Runtime(settings(tmp_path, url=f"sqlite:///{tmp_path}/missing/topics.db")) as runtime:
+        for _ in range(2):
+            with pytest.raises(DatabaseUnavailable, match="make it first"):
+                _ = runtime.log
+        runtime.process()
+        assert len(runtime._services) == 3
 
 
 def test_deleted_topic_gives_its_room_back(quiet: Quiet, log: SqliteLog, monkeypatch: pytest.MonkeyPatch) -> None:

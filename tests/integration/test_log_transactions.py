@@ -136,6 +136,17 @@ def test_closed_producer_writes_nothing_more(log: Log, name: str) -> None:
     assert values(log, name) == []
 
 
+def test_producer_closed_in_its_own_transaction_writes_nothing(log: Log, name: str) -> None:
+    log.create_topic(name, 1)
+    producer = log.producer(name)
+    with pytest.raises(LogError), producer.transaction() as tx:
+        tx.append(name, new(b"late"))
+        producer.close()
+    with log.producer(name).transaction() as tx:
+        tx.append(name, new(b"next"))
+    wait_for_values(log, name, b"next")
+
+
 def test_positions_of_groups_are_apart(log: Log, name: str) -> None:
     log.create_topic(name, 2)
     one, two = f"{name}-1", f"{name}-2"

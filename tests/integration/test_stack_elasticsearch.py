@@ -54,24 +54,37 @@ def test_it_listens_on_loopback_only_and_never_as_root(elasticsearch: Elasticsea
     assert os.stat(f"/proc/{elasticsearch.pids[0]}").st_uid != 0
 
 
-def test_programs_that_a_cleaner_has_eaten_are_unpacked_again() -> None:
+@pytest.fixture(scope="module")
+def whole() -> Path:
+    """The archive in the ordinary cache, which is only read."""
+    (packed,) = artifacts.read_lock(artifacts.ELASTICSEARCH)
+    return artifacts.fetch(artifacts.ELASTICSEARCH, find_java()) / packed.file_name
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache for this test only; returns where the archive belongs in it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (packed,) = artifacts.read_lock(artifacts.ELASTICSEARCH)
+    place = artifacts._directory(artifacts.ELASTICSEARCH, [packed])
+    place.mkdir(parents=True)
+    return place / packed.file_name
+
+
+def test_programs_that_a_cleaner_has_eaten_are_unpacked_again(whole: Path, own_cache: Path) -> None:
     java = find_java()
+    own_cache.symlink_to(whole)
     home = elasticsearch_home.install(current_user(), java, None)
     (home / "bin" / "elasticsearch-node").unlink()
     assert elasticsearch_home.install(current_user(), java, None) == home
     assert (home / "bin" / "elasticsearch-node").exists()
 
 
-def test_a_damaged_archive_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_archive_is_not_unpacked(whole: Path, own_cache: Path) -> None:
     """Its size is right, so that only the hash can tell."""
-    (packed,) = artifacts.read_lock(artifacts.ELASTICSEARCH)
-    whole = artifacts.fetch(artifacts.ELASTICSEARCH, find_java()) / packed.file_name
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    copy = artifacts._directory(artifacts.ELASTICSEARCH, [packed]) / packed.file_name
-    copy.parent.mkdir(parents=True)
     content = bytearray(whole.read_bytes())
     content[1000] ^= 1
-    copy.write_bytes(content)
+    own_cache.write_bytes(content)
     with pytest.raises(FetchFailed, match="was damaged and is deleted"):
         elasticsearch_home.install(current_user(), find_java(), None)
-    assert not copy.exists()
+    assert not own_cache.exists()

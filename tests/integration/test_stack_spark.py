@@ -6,7 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+from towpath.spark import cluster_secret
+from towpath.spark.artifacts import cache_directory
 from towpath.stack import processes
 from towpath.stack.server import Server
 from towpath.stack.spark_cluster import SparkCluster
@@ -17,10 +20,26 @@ import sys
 from pyspark import SparkConf, SparkContext
 
 settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.executor.memory": "512m"}
+settings |= dict(line.split() for file in sys.argv[2:] for line in open(file))
 context = SparkContext(sys.argv[1], conf=SparkConf().setAll(settings.items()))
 print("sum", context.parallelize(range(100), 2).map(lambda n: n * 2).sum())
 context.stop()
 """
+
+SESSION = """
+import sys
+from pathlib import Path
+from towpath.settings import SparkSettings
+from towpath.spark import cluster_secret
+from towpath.spark.session import build_session
+
+session = build_session(SparkSettings(master=sys.argv[1], executor_memory="512m"))
+print([[str(row.id) for row in session.range(3).collect()]])
+secret = cluster_secret.properties_for(sys.argv[1])[cluster_secret.SECRET].encode()
+print([path for path in Path("/proc").glob("[0-9]*/cmdline") if secret in path.read_bytes()])
+session.stop()
+"""
+ENVIRONMENT = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
 
 
 def test_it_fits_the_shape(spark_cluster: SparkCluster) -> None:
@@ -31,10 +50,36 @@ def test_it_fits_the_shape(spark_cluster: SparkCluster) -> None:
 
 
 def test_it_does_the_work_of_an_application(spark_cluster: SparkCluster) -> None:
-    words = [sys.executable, "-c", PROGRAM, spark_cluster.url]
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    words = [sys.executable, "-c", PROGRAM, spark_cluster.url, str(spark_cluster.properties_file)]
+    done = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=100, check=False)
     assert "sum 9900" in done.stdout, done.stderr
+
+
+def test_it_does_no_work_for_somebody_who_does_not_know_its_secret(spark_cluster: SparkCluster) -> None:
+    """Any user of this machine can reach the port; as root that would be the way to become root."""
+    secret = cluster_secret.properties_for(spark_cluster.url)[cluster_secret.SECRET]
+    kept = [spark_cluster.properties_file, *(cache_directory() / "spark-secrets").iterdir()]
+    assert [path for path in kept if path.stat().st_mode & 0o077] == []
+    refused = "SaslMessage"
+    before = spark_cluster.master.log.read_text().count(refused)
+    words = [sys.executable, "-c", PROGRAM, spark_cluster.url]
+    stranger = subprocess.Popen(
+        words, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
+    )
+    try:
+        wait_until(lambda: spark_cluster.master.log.read_text().count(refused) > before, 60, "it is refused")
+    finally:
+        os.killpg(stranger.pid, signal.SIGKILL)
+    assert stranger.communicate()[0] == ""
+    assert spark_cluster.is_healthy()
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.exists()]
+    assert [command for command in commands if secret.encode() in command] == []
+
+
+def test_towpaths_own_session_finds_the_secret_and_shows_it_to_nobody(spark_cluster: SparkCluster) -> None:
+    words = [sys.executable, "-c", SESSION, spark_cluster.url]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    assert done.stdout == "[['0', '1', '2']]\n[]\n", done.stderr
 
 
 def test_a_worker_that_died_is_noticed_and_started_again(spark_cluster: SparkCluster) -> None:
@@ -47,5 +92,6 @@ def test_a_worker_that_died_is_noticed_and_started_again(spark_cluster: SparkClu
     pids = spark_cluster.pids
     spark_cluster.stop()
     assert [member for pid in pids for member in processes.group_members(pid)] == []
+    assert cluster_secret.properties_for(address) == {}
     spark_cluster.start()
     assert spark_cluster.url == address

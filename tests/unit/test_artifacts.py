@@ -176,6 +176,19 @@ def test_two_at_once_fetch_once(registry: Registry) -> None:
     assert registry.runs == 1
 
 
+def test_waiting_for_another_process_is_told(registry: Registry, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    lock_file = tmp_path / "cache" / "towpath" / "artifacts" / "things.lock"
+    with ThreadPoolExecutor(1) as pool:
+        with artifacts.exclusively(lock_file):
+            asked = pool.submit(fetch, "things", registry.java, seen.append)
+            wait_until(lambda: seen)
+            total = sum(map(len, CONTENTS.values()))
+            assert seen == [Progress("things", 0, 3, 0, total, is_waiting=True)]
+        assert contents(asked.result()) == CONTENTS
+    assert not seen[-1].is_waiting
+
+
 def test_what_a_killed_fetch_left_is_no_obstacle(registry: Registry, tmp_path: Path) -> None:
     left = tmp_path / "cache" / "towpath" / "artifacts" / ".fetching-things-abc" / "cache"
     left.mkdir(parents=True)

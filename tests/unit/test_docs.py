@@ -11,7 +11,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES_WITH_EXAMPLES = [ROOT / "README.md", *sorted((DOCS / "tutorial").glob("*.md"))]
+PAGES_WITH_EXAMPLES = [
+    ROOT / "README.md",
+    *sorted((DOCS / "tutorial").glob("*.md")),
+    DOCS / "how-to" / "keep-topics-in-sqlite.md",
+]
 ALL_PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md"))]
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)(?:#[^)]*)?\)")

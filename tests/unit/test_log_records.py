@@ -49,6 +49,7 @@ def test_headers_of_text_can_be_read_in_the_table() -> None:
         NewRecord(b"", timestamp_ms=-1),
         NewRecord(b"", timestamp_ms=0),
         NewRecord(b"", timestamp_ms=1 << 60),
+        NewRecord(b"", timestamp_ms=1.5),  # type: ignore[arg-type]
     ],
     ids=str,
 )
@@ -95,7 +96,7 @@ def test_illegal_names_of_groups_are_refused(name: str) -> None:
         check_user_group(name)
 
 
-@pytest.mark.parametrize("wanted", [0, -1.5, float("nan"), float("inf"), "forever"])
+@pytest.mark.parametrize("wanted", [0, -1.5, float("nan"), float("inf"), 1e18, "forever"])
 def test_illegal_retentions_are_refused(wanted: float | str) -> None:
     with pytest.raises(BadValue):
         chosen_retention(wanted, LogSettings())

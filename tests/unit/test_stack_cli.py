@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.support.cli import CommandLine
 
+from towpath.cli.stack_show import Show
+from towpath.spark import artifacts
 from towpath.stack.record import Record
 
 
@@ -58,6 +60,40 @@ def test_nobody_to_ask(command: CommandLine, tmp_path: Path, monkeypatch: pytest
     ran = command("stack", "reset")
     assert ran.code == 2
     assert "say --yes" in ran.err
+
+
+def test_one_broken_record_concerns_no_other_server(command: CommandLine, tmp_path: Path) -> None:
+    stack = tmp_path / ".towpath" / "stack"
+    Record(9092).write(stack / "kafka")
+    Record(7077).write(stack / "spark")
+    (stack / "kafka" / "server.json").write_text("{")
+    told = f"error: {stack}/kafka/server.json cannot be understood"
+
+    seen = command("stack", "status")
+    assert (seen.code, seen.lines[1].split()[:2], len(seen.lines)) == (1, ["spark", "stopped"], 2)
+    assert seen.err.startswith(told)
+    assert "towpath stack reset kafka" in seen.err
+    (spark,) = command("stack", "status", "--json").json["items"]
+    assert spark["name"] == "spark"
+    assert command("stack", "status", "spark").err == ""
+    stopped = command("stack", "down")
+    assert (stopped.code, stopped.out) == (1, "spark did not run\n")
+    assert stopped.err.startswith(told)
+    for words in (["logs", "kafka"], ["status", "kafka"], ["down", "kafka"], ["up", "kafka"]):
+        command("stack", *words).refused(1, told)
+
+    command.ok("stack", "reset", "kafka", "--yes")
+    assert [path.name for path in stack.glob("*/")] == ["spark"]
+    assert command.ok("stack", "status").err == ""
+
+
+def test_waiting_for_a_fetch_of_another_process_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with Show() as audience:
+        artifacts.tell_waiting(artifacts.KAFKA, audience.fetching)
+    assert capsys.readouterr().err == "waiting for another process that is fetching kafka …\n"
 
 
 def test_java_missing(command: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

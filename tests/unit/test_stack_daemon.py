@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from towpath.errors import ServerFailed
 from towpath.stack import daemon as daemon_module
 from towpath.stack import processes
 from towpath.stack.daemon import Daemon
+from towpath.stack.server import explaining
 from towpath.stack.server_user import current_user
 from towpath.testing.waiting import wait_until
 
@@ -36,6 +38,11 @@ def start(daemon: Daemon, tmp_path: Path, program: str = WAITING) -> int:
     wait_until(lambda: "ready" in daemon.log.read_text(), what="the program is ready")
     assert daemon.pid is not None
     return daemon.pid
+
+
+def running_with(mark: str) -> list[processes.Running]:
+    found = (processes.find(int(path.name)) for path in processes.PROC.iterdir() if path.name.isdigit())
+    return [running for running in found if running is not None and running.is_marked(mark)]
 
 
 @pytest.fixture
@@ -117,6 +124,35 @@ def test_one_that_ends_at_once_has_its_words_in_the_log(daemon: Daemon, tmp_path
     daemon.start([sys.executable, "-c", "print('oh no')", f"{tmp_path}/x"], os.environ)
     wait_until(lambda: daemon.pid is None)
     assert daemon.log.read_text() == "oh no\n"
+
+
+def test_one_whose_number_cannot_be_noted_is_not_begun(daemon: Daemon, tmp_path: Path) -> None:
+    """On a full disk a server would run that nobody finds again."""
+    daemon._pid_file = tmp_path / "not there" / "server.pid"
+    with pytest.raises(ServerFailed, match=r"server was not started: .*server\.pid"):
+        daemon.start([sys.executable, "-c", WAITING, f"{tmp_path}/x"], os.environ)
+    assert running_with(f"{tmp_path}/") == []
+
+
+def test_a_directory_in_place_of_its_pid_file_is_told(daemon: Daemon, tmp_path: Path) -> None:
+    pid_file = tmp_path / "server.pid"
+    pid_file.mkdir()
+    assert daemon.pid is None
+    with pytest.raises(ServerFailed, match=r"Is a directory: .*server\.pid"), explaining("server", tmp_path):
+        daemon.start([sys.executable, "-c", WAITING, f"{tmp_path}/x"], os.environ)
+    assert running_with(f"{tmp_path}/") == []
+    pid_file.rmdir()
+
+
+def test_a_start_that_takes_too_long_leaves_nothing(
+    daemon: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell that has begun something and does not come to writing its number."""
+    monkeypatch.setattr(daemon_module, "_BECOME", 'shift; "$@" & wait')
+    monkeypatch.setattr(daemon_module, "PID_TIMEOUT_S", 0.3)
+    with pytest.raises(ServerFailed, match=r"was not started within 0\.3 s"):
+        daemon.start([sys.executable, "-c", WAITING, f"{tmp_path}/x"], os.environ)
+    assert running_with(f"{tmp_path}/") == []
 
 
 def test_each_start_has_a_log_of_its_own_and_the_last_one_stays(daemon: Daemon, tmp_path: Path) -> None:

@@ -14,11 +14,13 @@ import pytest
 
 from towpath.errors import ServerFailed
 from towpath.stack import kafka_probe
+from towpath.stack.json_answer import ask
 from towpath.stack.log_file import Follower, tail
 from towpath.stack.ports import free_port, require_free
 from towpath.stack.reason import reason
 from towpath.stack.record import Record
 from towpath.stack.server import explaining
+from towpath.stack.server_user import current_user
 
 
 def test_a_free_port_is_free_and_none_that_the_system_gives_to_clients() -> None:
@@ -41,11 +43,14 @@ def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "kafka").iterdir()] == ["server.json"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"post": 1}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "\xff", '{"post": 1}', '{"port": "1"}', '{"port": null}'])
 def test_a_record_that_is_not_one_is_told(text: str, tmp_path: Path) -> None:
-    (tmp_path / "server.json").write_text(text)
-    with pytest.raises(ServerFailed, match=r"server\.json cannot be understood"):
-        Record.read(tmp_path)
+    home = tmp_path / "kafka"
+    home.mkdir()
+    (home / "server.json").write_text(text, encoding="latin-1")
+    with pytest.raises(ServerFailed, match=r"kafka/server\.json cannot be understood.*towpath stack reset kafka"):
+        Record.read(home)
+    assert Record.is_there(home)
 
 
 def test_the_end_of_a_log(tmp_path: Path) -> None:
@@ -80,7 +85,7 @@ def answering(answer: bytes) -> Iterator[int]:
     def serve() -> None:
         connection, _ = listener.accept()
         with connection:
-            connection.recv(100)
+            connection.recv(1000)
             connection.sendall(answer)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -107,6 +112,29 @@ def test_only_the_answer_of_a_broker_counts(answer: bytes, is_well: bool) -> Non
 
 def test_nobody_there_is_no_answer() -> None:
     assert not kafka_probe.answers(free_port())
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (b'HTTP/1.0 200 OK\r\n\r\n{"status": "green"}', {"status": "green"}),
+        (b'HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\n{"status": "green"}', {}),
+        (b"HTTP/1.0 200 OK\r\n\r\n[1]", {}),
+        (b"HTTP/1.0 200 OK\r\n\r\n{", {}),
+        (b"HTTP/1.0 503 Busy\r\n\r\n{}", {}),
+        (b"nonsense\r\n", {}),
+        (b"", {}),
+    ],
+)
+def test_only_a_whole_answer_counts(answer: bytes, told: dict[str, str]) -> None:
+    """A server that is killed while it answers breaks off in the middle."""
+    with answering(answer) as port:
+        assert ask(f"http://127.0.0.1:{port}/") == told
+
+
+def test_a_program_that_does_not_end_is_told() -> None:
+    with pytest.raises(ServerFailed, match=r"^sleep did not end within 0\.1 s"):
+        current_user().run(["sleep", "60"], timeout_s=0.1)
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towpath.cli.failures import FAILED, UsageError
+from towpath.cli.failures import FAILED, UsageError, say
 from towpath.cli.given import Given
 from towpath.cli.options import AsJson
 from towpath.cli.output import Column, print_json, print_table
+from towpath.errors import TowpathError
 from towpath.stack.server_name import ServerName, ServerState
 
 if TYPE_CHECKING:
@@ -75,23 +77,29 @@ def up(
     stack = _stack(ctx)
     with Show() as audience:
         stack.up(wanted, ports, workers, audience)
-    found = [stack.status(name) for name in stack.there()]
+    faults = _Faults()
+    found = _look(stack, stack.there(), faults)
     if write:
         stack_profile.write(Path.cwd(), found)
     _print(found, as_json)
     if not as_json:
         stack_profile.tell([it for it in found if it.name in wanted], Path.cwd() if write else None)
+    faults.tell()
 
 
 @app.command()
 def status(ctx: typer.Context, names: Names = None, as_json: AsJson = False) -> None:
     """How the servers are. Exit code 1 when one that is named does not answer."""
     stack = _stack(ctx)
-    found = [stack.status(name) for name in names or stack.there()]
-    if not found and not as_json:
+    wanted = names or stack.there()
+    if not wanted and not as_json:
         typer.echo(f"no server was started here yet; type: towpath stack up {ServerName.KAFKA} (or {CHOICES})")
         return
-    _print(found, as_json)
+    faults = _Faults()
+    found = _look(stack, wanted, faults)
+    if found or as_json:
+        _print(found, as_json)
+    faults.tell()
     if names and any(it.state is not ServerState.RUNNING for it in found):
         raise typer.Exit(FAILED)
 
@@ -107,8 +115,15 @@ def logs(
     from towpath.cli.stack_logs import show
 
     stack = _stack(ctx)
-    files = [(name, path) for name in names or stack.there() for path in stack.logs(name)]
+    faults = _Faults()
+    files: list[tuple[str, Path]] = []
+    for name in names or stack.there():
+        with faults.of_one():
+            files += [(name, path) for path in stack.logs(name)]
+    if not files:
+        faults.tell()
     show(files, lines, follow)
+    faults.tell()
 
 
 @app.command()
@@ -116,11 +131,13 @@ def down(ctx: typer.Context, names: Names = None) -> None:
     """Stop servers. Their data stay."""
     from towpath.cli.stack_show import Show
 
-    stack = _stack(ctx)
+    stack, faults = _stack(ctx), _Faults()
     with Show() as audience:
         for name in names or stack.there():
-            was_running = stack.down(name, audience)
-            typer.echo(f"{name} {'is stopped' if was_running else 'did not run'}")
+            with faults.of_one():
+                was_running = stack.down(name, audience)
+                typer.echo(f"{name} {'is stopped' if was_running else 'did not run'}")
+    faults.tell()
 
 
 @app.command()
@@ -145,6 +162,34 @@ def reset(
         for name in wanted:
             stack.reset(name, audience)
             typer.echo(f"{name} is stopped and its data are deleted")
+
+
+class _Faults:
+    """What is wrong with single servers: told at the end, so that the others go on."""
+
+    def __init__(self) -> None:
+        self._errors: list[TowpathError] = []
+
+    @contextmanager
+    def of_one(self) -> Iterator[None]:
+        try:
+            yield
+        except TowpathError as error:
+            self._errors.append(error)
+
+    def tell(self) -> None:
+        for error in self._errors[:-1]:
+            say(f"error: {error}")
+        if self._errors:
+            raise self._errors[-1]
+
+
+def _look(stack: Stack, names: Sequence[ServerName], faults: _Faults) -> list[Status]:
+    found = []
+    for name in names:
+        with faults.of_one():
+            found.append(stack.status(name))
+    return found
 
 
 def _stack(ctx: typer.Context) -> Stack:

@@ -38,6 +38,9 @@ class Show:
             self._line.stop()
 
     def fetching(self, progress: Progress) -> None:
+        if progress.is_waiting:
+            self._tell(f"waiting for another process that is fetching {progress.name}", " …")
+            return
         done, total = progress.bytes / MEGABYTE, progress.bytes_total / MEGABYTE
         files = f"{progress.files} of {progress.files_total} files, " if progress.files_total > 1 else ""
         self._tell(f"fetching {progress.name}", f": {files}{done:.0f} of {total:.0f} MB")

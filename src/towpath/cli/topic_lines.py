@@ -49,7 +49,8 @@ class LineForm:
             return None
         if self.records:
             record = from_line(line)
-            return record._replace(headers=record.headers + self.headers, key=self.key or record.key)
+            key = record.key if self.key is None else self.key
+            return record._replace(headers=record.headers + self.headers, key=key)
         document = parse(line)
         key = self.key if self.key_field is None else _key_of(document, self.key_field)
         return NewRecord(line, key, self.headers)

@@ -24,6 +24,12 @@ class Transaction(Protocol):
     def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Insert many rows the fastest way that the database has."""
 
+    def part(self) -> AbstractContextManager[None]:
+        """Work that is undone alone when it raises; the rest of the transaction can go on."""
+
+    def writes_to(self, database: Database) -> bool:
+        """Whether this is a write transaction of that very database."""
+
     def after_commit(self, action: Callable[[], None]) -> None:
         """Do this when, and only when, the transaction has committed."""
 

@@ -72,6 +72,19 @@ class _Statements:
         except psycopg.Error as error:
             raise self._translated(error) from error
 
+    def writes_to(self, database: object) -> bool:
+        return database is self._database  # one for reading refuses to write by itself
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        before = len(self._after)
+        try:
+            with self._connection.transaction():  # inside another one it is a savepoint
+                yield
+        except BaseException:
+            del self._after[before:]
+            raise
+
     def after_commit(self, action: Callable[[], None]) -> None:
         self._after.append(action)
 

@@ -58,13 +58,34 @@ def translated(error: sqlite3.Error, url: str) -> DatabaseError:
 class _Statements:
     """What runs inside one transaction, or one statement that is its own."""
 
-    __slots__ = ("_after", "_connection", "_database", "_is_single")
+    __slots__ = ("_after", "_connection", "_database", "_is_single", "_is_write")
 
-    def __init__(self, database: SqliteDatabase, connection: sqlite3.Connection, *, is_single: bool) -> None:
+    def __init__(
+        self, database: SqliteDatabase, connection: sqlite3.Connection, *, is_single: bool, is_write: bool = True
+    ) -> None:
         self._database = database
+        self._is_write = is_write
         self._connection = connection
         self._after: list[Callable[[], None]] = []
         self._is_single = is_single
+
+    def writes_to(self, database: object) -> bool:
+        return database is self._database and self._is_write
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        _check_open(self._connection)
+        before = len(self._after)
+        self._connection.execute("savepoint part")
+        try:
+            yield
+        except BaseException:
+            del self._after[before:]
+            if self._connection.in_transaction:
+                self._connection.execute("rollback to part")
+                self._connection.execute("release part")
+            raise
+        self._connection.execute("release part")
 
     def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
         cursor = self._execute(query, params)
@@ -227,7 +248,7 @@ class SqliteDatabase:
             _check_idle(held.connection)
             self.start(held.connection, "begin")
             try:
-                yield _Statements(self, held.connection, is_single=False)
+                yield _Statements(self, held.connection, is_single=False, is_write=False)
             finally:
                 _roll_back(held.connection)
 

@@ -10,11 +10,11 @@ from confluent_kafka import Producer
 
 from towpath import crash
 from towpath.crash import CrashPoint
-from towpath.errors import LogUnavailable, PartlyAppended
-from towpath.log.kafka_client import AWAY, BATCH_OVERHEAD, REFUSED, KafkaClient, reason
+from towpath.errors import PartlyAppended
+from towpath.log.kafka_client import BATCH_OVERHEAD, NOT_WRITTEN, KafkaClient, reason
 from towpath.log.kafka_deliveries import Deliveries
 from towpath.log.kafka_topics import KafkaTopics
-from towpath.log.record import NewRecord, Position, check_records
+from towpath.log.record import NewRecord, Position, check_partitions, check_records
 from towpath.settings import LogSettings
 
 # The client gives up after its own time; this is for its report to come.
@@ -50,6 +50,7 @@ class KafkaAppender:
         settings = self._client.settings
         check_records(records, settings.max_record_bytes)
         partitions = self._topics.count(topic)
+        check_partitions(topic, records, partitions)
         producer = self._producer()
         deliveries = Deliveries(producer, len(records))
         self._turn = deliveries.hand_over(topic, records, partitions, self._turn)
@@ -75,16 +76,14 @@ class KafkaAppender:
     def _failure(self, deliveries: Deliveries, written: int) -> Exception:
         errors = deliveries.errors
         first = next(iter(errors.values()), None)
-        if not written and first is not None and all(error.code() in REFUSED for error in errors.values()):
-            return self._client.failure(first)
         # One that the broker refused is not there; of one that timed out, or that was never reported, nobody knows.
         unknown = [
             at
             for at, position in enumerate(deliveries.positions)
-            if position is None and (at not in errors or errors[at].code() in AWAY)
+            if position is None and (at not in errors or errors[at].code() not in NOT_WRITTEN)
         ]
         done = [at for at, position in enumerate(deliveries.positions) if position is not None]
         cause = reason(first) if first is not None else f"no answer from {self._client.servers}"
-        if not written and not unknown:
-            return LogUnavailable(f"{self._client.servers}: {cause}")
+        if first is not None and not written and not unknown:
+            return self._client.failure(first)
         return PartlyAppended(done, unknown, len(deliveries.positions), cause)

@@ -20,6 +20,30 @@ T = TypeVar("T")
 
 # Room for what the broker adds to a record.
 BATCH_OVERHEAD = 64 << 10
+# What the log's promises hang on.
+OWN_PROPERTIES = frozenset(
+    {
+        "acks",
+        "allow.auto.create.topics",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "delivery.report.only.error",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "group.instance.id",
+        "isolation.level",
+        "message.max.bytes",
+        "metadata.broker.list",
+        "metadata.recovery.strategy",
+        "partitioner",
+        "request.required.acks",
+        "transaction.timeout.ms",
+        "transactional.id",
+    }
+)
 PAUSE_S = 0.05
 SHORTEST_S = 0.1
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
@@ -50,6 +74,14 @@ AWAY = frozenset(
 )
 TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.RECORD_LIST_TOO_LARGE})
 REFUSED = TOO_LARGE | {KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD}
+# After these a record is certainly not in the topic; after all others it may be.
+NOT_WRITTEN = REFUSED | {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._PURGE_QUEUE,
+}
 
 
 class _ClientLog:
@@ -63,6 +95,8 @@ class KafkaClient:
     """One cluster, and the way of making clients for it."""
 
     def __init__(self, servers: str, settings: LogSettings) -> None:
+        for name in sorted(OWN_PROPERTIES & settings.client.keys()):
+            raise BadSettings(f"log.client: {name} is the log's own: with another value its promises would not hold")
         self.servers = servers
         self.settings = settings
         self.timeout_s = settings.timeout_s
@@ -79,8 +113,8 @@ class KafkaClient:
             "metadata.recovery.rebootstrap.trigger.ms": 5_000,
             "reconnect.backoff.max.ms": 1_000,
             "logger": _ClientLog(),
-            **(properties or {}),
             **self.settings.client,
+            **(properties or {}),
         }
         try:
             return kind(merged)

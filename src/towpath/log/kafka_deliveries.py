@@ -9,7 +9,7 @@ from itertools import count, repeat
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from towpath.log.record import NewRecord, Position, check_partitions
+from towpath.log.record import NewRecord, Position
 
 Report = Callable[[KafkaError | None, Message | None], None]
 
@@ -30,7 +30,6 @@ def hand_over(
     reports: Iterable[Report],
 ) -> int:
     """Give the client all of them; returns the sequence number after the last record without a key and partition."""
-    check_partitions(topic, records, partitions)
     for at, (report, record) in enumerate(zip(reports, records, strict=False)):
         value, key, headers, timestamp_ms, number = record
         if number is None:

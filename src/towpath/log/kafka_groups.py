@@ -7,9 +7,8 @@ a consumer here that never joins it.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from contextlib import closing
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -18,17 +17,16 @@ from towpath.log.kafka_client import KafkaClient, code_of
 from towpath.log.kafka_topics import KafkaTopics
 from towpath.log.log import Positions
 
+LONGEST_COMMIT_MS = 45_000
 _NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
 
 
 class KafkaGroups:
-    """One consumer a group, made when first needed."""
+    """A consumer for each question, closed after it: one that is kept costs sockets and threads."""
 
     def __init__(self, client: KafkaClient, topics: KafkaTopics) -> None:
         self._client = client
         self._topics = topics
-        self._consumers: dict[str, Consumer] = {}
-        self._lock = threading.Lock()
 
     def positions(self, group: str, topics: Iterable[str] | None = None) -> dict[tuple[str, int], int]:
         """Where the group is in these topics, or in all. Waits for a commit of them that is under way."""
@@ -36,8 +34,8 @@ class KafkaGroups:
         wanted = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
         if not wanted:
             return {}
-        consumer = self._consumer(group)
-        found = self._client.patiently(lambda left_s: consumer.committed(wanted, left_s))
+        with closing(self.consumer(group)) as consumer:
+            found = self._client.patiently(lambda left_s: consumer.committed(wanted, left_s))
         for each in found:
             if each.error is not None and each.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise self._client.failure(each.error)
@@ -46,17 +44,16 @@ class KafkaGroups:
     def commit(self, group: str, positions: Positions) -> None:
         for topic, number in positions:
             self._topics.check_partition(topic, number)
-        if positions:
-            consumer = self._consumer(group)
-            wanted = as_partitions(positions)
+        if not positions:
+            return
+        wanted = as_partitions(positions)
+        with closing(self.consumer(group)) as consumer:
             self._client.patiently(lambda _: consumer.commit(offsets=wanted, asynchronous=False))
-
-    def metadata(self, group: str) -> Any:
-        """What a transaction needs to know of a group whose positions it moves."""
-        return self._consumer(group).consumer_group_metadata()
 
     def names(self) -> list[str]:
         listed = self._client.patiently(lambda left_s: self._client.admin.list_consumer_groups().result(left_s))
+        for error in listed.errors:
+            raise self._client.failure(error)
         return sorted(group.group_id for group in listed.valid if not group.group_id.startswith(OWN))
 
     def forget(self, group: str) -> None:
@@ -69,18 +66,16 @@ class KafkaGroups:
 
         self._client.patiently(delete)
 
-    def close(self) -> None:
-        with self._lock:
-            for consumer in self._consumers.values():
-                consumer.close()
-            self._consumers.clear()
-
-    def _consumer(self, group: str) -> Consumer:
-        with self._lock:
-            if group not in self._consumers:
-                properties = {"group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"}
-                self._consumers[group] = self._client.make(Consumer, properties)
-            return self._consumers[group]
+    def consumer(self, group: str) -> Consumer:
+        """A consumer that can ask for the group's positions. Whoever takes it closes it."""
+        properties = {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            # How long the library waits for the answer to a commit; the call itself takes no limit.
+            "session.timeout.ms": max(1, min(LONGEST_COMMIT_MS, int(self._client.timeout_s * 1000))),
+        }
+        return self._client.make(Consumer, properties)
 
 
 def as_partitions(positions: Mapping[tuple[str, int], int]) -> list[TopicPartition]:

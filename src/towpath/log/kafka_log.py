@@ -115,4 +115,3 @@ class KafkaLog:
     def close(self) -> None:
         self._appender.close()
         self._reader.close()
-        self._groups.close()

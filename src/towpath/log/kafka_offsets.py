@@ -7,10 +7,11 @@ from confluent_kafka.admin import OffsetSpec
 
 from towpath import crash
 from towpath.crash import CrashPoint
-from towpath.errors import BadValue, OffsetOutOfRange, UnknownPartition
+from towpath.errors import OffsetOutOfRange, UnknownPartition
 from towpath.log.kafka_client import KafkaClient
 from towpath.log.kafka_topics import KafkaTopics
 from towpath.log.log import Offsets
+from towpath.log.record import check_time
 
 
 class KafkaOffsets:
@@ -27,8 +28,7 @@ class KafkaOffsets:
         return self._list(topic, OffsetSpec.latest())
 
     def at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
-        if timestamp_ms < 0:
-            raise BadValue(f"a time is milliseconds since 1970, not {timestamp_ms!r}")
+        check_time(timestamp_ms)
         found, ends = self._list(topic, OffsetSpec.for_timestamp(timestamp_ms)), self.ends(topic)
         return {number: ends[number] if found[number] < 0 else min(found[number], ends[number]) for number in ends}
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import repeat
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import Producer as Client
 
 from towpath import crash
@@ -28,7 +28,7 @@ from towpath.log.kafka_groups import KafkaGroups, as_partitions
 from towpath.log.kafka_topics import KafkaTopics
 from towpath.log.log import Positions
 from towpath.log.position_store import check_positions
-from towpath.log.record import NewRecord, check_records
+from towpath.log.record import NewRecord, check_partitions, check_records
 
 RETRY_PAUSE_S = 0.1
 
@@ -48,6 +48,7 @@ class KafkaLogTransaction:
     def append(self, topic: str, records: Sequence[NewRecord]) -> None:
         check_records(records, self._kafka.settings.max_record_bytes)
         partitions = self._topics.count(topic)
+        check_partitions(topic, records, partitions)
         first = self.sequences[topic] if topic in self.sequences else self._sequence(topic)
         after = hand_over(self._client, topic, records, partitions, first, repeat(self._failed))
         if after != first:
@@ -73,7 +74,8 @@ class KafkaProducer:
         self._kafka = kafka
         self._topics = topics
         self._groups = groups
-        self._is_usable = True
+        self._is_open = self._is_usable = True
+        self._has_begun = False
         settings = kafka.settings
         properties = {
             **producer_properties(settings),
@@ -90,15 +92,17 @@ class KafkaProducer:
         crash.here(CrashPoint.PRODUCER_OPENED)
         self._sequence_group = sequence_group(f"{settings.namespace}.{name}")
         self._sequences: dict[str, int] = {}
+        self._consumers: dict[str, Consumer] = {}
 
     @contextmanager
     def transaction(self) -> Iterator[KafkaLogTransaction]:
-        if not self._is_usable:
-            raise LogError(f"producer {self.name!r} was closed or broke; open it again")
+        self._check_usable()
         self._call(self._client.begin_transaction)
+        self._has_begun = True
         open_one = KafkaLogTransaction(self._client, self._kafka, self._topics, self._sequence)
         try:
             yield open_one
+            self._check_usable()
             self._deliver(open_one)
             crash.here(CrashPoint.LOG_TRANSACTION_FILLED)
             self._send_positions(open_one)
@@ -111,7 +115,17 @@ class KafkaProducer:
         self._sequences |= open_one.sequences
 
     def close(self) -> None:
-        self._is_usable = False
+        if self._is_open:
+            if self._has_begun:
+                self._abort()
+            self._is_open = self._is_usable = False
+            for consumer in self._consumers.values():
+                consumer.close()
+            self._client.close()
+
+    def _check_usable(self) -> None:
+        if not self._is_usable:
+            raise LogError(f"producer {self.name!r} was closed or broke; open it again")
 
     def _deliver(self, open_one: KafkaLogTransaction) -> None:
         left = self._client.flush(self._kafka.timeout_s + GRACE_S)
@@ -125,21 +139,28 @@ class KafkaProducer:
         if open_one.sequences:
             groups[self._sequence_group] = {(topic, 0): count for topic, count in open_one.sequences.items()}
         for group, positions in groups.items():
-            metadata = self._groups.metadata(group)
+            metadata = self._consumer(group).consumer_group_metadata()
             self._retried(partial(self._client.send_offsets_to_transaction, as_partitions(positions), metadata))
 
     def _commit(self) -> None:
         try:
             self._retried(self._client.commit_transaction)
+            self._has_begun = False
         except LogUnavailable as error:
             self._is_usable = False
             raise TransactionUnknown(f"the answer to the commit was lost: {error}") from error
-        except LogError:
-            self._is_usable = False
-            raise
+        except LogError as error:
+            if not _is_abortable(error):
+                self._is_usable = False
+                raise
+            self._abort()
+            raise LogUnavailable(f"the transaction was aborted, nothing of it was written: {error}") from error
 
     def _abort(self) -> None:
         """Undo what is open. Where even that fails, the broker does it when the name is opened again, or in time."""
+        if not self._has_begun:
+            return
+        self._has_begun = False
         try:
             self._retried(self._client.abort_transaction)
         except ProducerFenced:
@@ -167,8 +188,14 @@ class KafkaProducer:
         try:
             act()
         except KafkaException as error:
-            self._is_usable = code_of(error) not in FENCED
+            self._is_usable = code_of(error) not in FENCED and not error.args[0].fatal()
             raise self._kafka.failure(error, self.name) from error
+
+    def _consumer(self, group: str) -> Consumer:
+        """The only way to what a transaction has to know of a group whose positions it moves."""
+        if group not in self._consumers:
+            self._consumers[group] = self._groups.consumer(group)
+        return self._consumers[group]
 
     def _sequence(self, topic: str) -> int:
         """How many records without a key have been appended to the topic under this name, by whomever."""
@@ -176,3 +203,8 @@ class KafkaProducer:
             own = self._groups.positions(self._sequence_group, [topic])
             self._sequences[topic] = own.get((topic, 0), 0)
         return self._sequences[topic]
+
+
+def _is_abortable(error: LogError) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and bool(cause.args[0].txn_requires_abort())

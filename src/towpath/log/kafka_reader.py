@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from towpath.errors import LogUnavailable
+from towpath.errors import LogUnavailable, TopicReplaced
 from towpath.log.kafka_client import KafkaClient
 from towpath.log.record import Record
 
@@ -40,14 +40,18 @@ class KafkaReader:
             return
         with self._consumer() as consumer:
             consumer.assign([TopicPartition(topic, partition, start)])
+            lowest = start
             for message in self._messages(consumer):
                 error = message.error()
                 if error is not None and error.code() == KafkaError._PARTITION_EOF:
                     return
                 if error is not None:
                     raise self._client.failure(error)
+                if message.offset() < lowest:
+                    raise TopicReplaced(topic, None, None)  # offsets begin anew only in another topic
                 if message.offset() >= stop:
                     return
+                lowest = message.offset() + 1
                 yield as_record(message)
 
     def close(self) -> None:

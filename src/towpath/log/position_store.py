@@ -5,7 +5,7 @@ from __future__ import annotations
 from towpath.db import Database, Queries, Transaction
 from towpath.errors import BadValue, ProducerFenced
 from towpath.log.log import Positions
-from towpath.log.topic_store import TopicStore
+from towpath.log.topic_store import OFFSET_BITS, TopicStore
 
 
 class PositionStore:
@@ -46,5 +46,5 @@ class PositionStore:
 def check_positions(positions: Positions) -> None:
     """Positions are offsets: whole numbers from 0."""
     for (topic, number), position in positions.items():
-        if position < 0:
+        if type(position) is not int or not 0 <= position < 1 << OFFSET_BITS:
             raise BadValue(f"a position is an offset from 0, not {position!r} (for {topic}/{number})")

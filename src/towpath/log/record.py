@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import NoneType
 from typing import NamedTuple
 
-from towpath.errors import BadRecord, UnknownPartition
+from towpath.errors import BadRecord, BadValue, UnknownPartition
 
 Header = tuple[str, bytes | None]
 Headers = tuple[Header, ...]
@@ -62,10 +62,16 @@ def _are_plain(records: Sequence[NewRecord], max_bytes: int) -> bool:
     return longest + RECORD_OVERHEAD <= max_bytes
 
 
+def check_time(timestamp_ms: int) -> None:
+    """A time that is asked for."""
+    if type(timestamp_ms) is not int or not 0 <= timestamp_ms <= NEWEST_TIMESTAMP_MS:
+        raise BadValue(f"a time is milliseconds since 1970, before the year 10000, not {timestamp_ms!r}")
+
+
 def check_partitions(topic: str, records: Sequence[NewRecord], partitions: int) -> None:
     """Raise `UnknownPartition` when one of them names a partition that the topic does not have."""
     for number in {record.partition for record in records} - {None}:
-        if number is not None and not 0 <= number < partitions:
+        if number is not None and (type(number) is not int or not 0 <= number < partitions):
             raise UnknownPartition(topic, number, partitions)
 
 
@@ -88,8 +94,8 @@ def check_record(record: NewRecord, max_bytes: int) -> int:
 
 def _check_timestamp(timestamp_ms: int) -> None:
     # Kafka's client takes 0 for "now".
-    if not 1 <= timestamp_ms <= NEWEST_TIMESTAMP_MS:
-        raise BadRecord(f"the time of a record is 1 ms after 1970 at least, and before 10000, not {timestamp_ms} ms")
+    if type(timestamp_ms) is not int or not 1 <= timestamp_ms <= NEWEST_TIMESTAMP_MS:
+        raise BadRecord(f"the time of a record is 1 ms after 1970 at least, and before 10000, not {timestamp_ms!r} ms")
 
 
 def _check_headers(headers: Headers) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from towpath.db import Database
+from collections.abc import Callable
+
+from towpath.db import Database, Transaction
 from towpath.errors import BadValue
 from towpath.events import Event, EventKind
 from towpath.log.record_store import RecordStore
@@ -10,6 +12,7 @@ from towpath.log.topic_store import OFFSET_BITS, TopicStore
 from towpath.settings import LogSettings
 
 NEVER = "never"
+LONGEST_S = 1000 * 366 * 86400.0
 
 
 def chosen_retention(wanted: float | str | None, settings: LogSettings) -> float | None:
@@ -18,8 +21,8 @@ def chosen_retention(wanted: float | str | None, settings: LogSettings) -> float
         return settings.retention_s
     if wanted == NEVER:
         return None
-    if isinstance(wanted, str) or not 0 < wanted < float("inf"):
-        raise BadValue(f"a retention is a number of seconds above 0, or {NEVER!r}, not {wanted!r}")
+    if isinstance(wanted, str) or not 0 < wanted <= LONGEST_S:
+        raise BadValue(f"a retention is a number of seconds above 0, at most 1000 years, or {NEVER!r}, not {wanted!r}")
     return float(wanted)
 
 
@@ -31,12 +34,12 @@ class Retention:
         self._topics = topics
         self._records = records
 
-    def expire(self) -> list[Event]:
+    def expire(self, record: Callable[[Transaction, Event], None]) -> int:
         """Move the starts over records past their time, but never past what a group has still to read."""
         now_ms = self._database.now() // 1000
         with self._database.read() as tx:
             partitions = self._topics.expiring(tx)
-        events = []
+        moved = 0
         for partition_id, topic, number, start, end, retention_ms, lowest in partitions:
             base = partition_id << OFFSET_BITS
             stop = end if lowest is None else min(end, lowest)
@@ -44,11 +47,12 @@ class Retention:
                 place = self._records.first_since(tx, base + start, base + stop, now_ms - retention_ms)
             new_start = stop if place is None else place - base
             if new_start > start:
-                with self._database.single() as tx:
-                    self._topics.move_start(tx, partition_id, new_start)
                 data = {"from": start, "to": new_start}
-                events.append(Event(EventKind.RECORDS_EXPIRED, f"{topic}/{number}", data=data))
-        return events
+                with self._database.transaction() as tx:
+                    if self._topics.expire_before(tx, partition_id, new_start):
+                        record(tx, Event(EventKind.RECORDS_EXPIRED, f"{topic}/{number}", data=data))
+                        moved += 1
+        return moved
 
     def free_room(self) -> int:
         """Delete the rows that nobody can see any more; returns how many. Also those that a crash left behind."""

@@ -16,13 +16,15 @@ from towpath.errors import (
     LogUnavailable,
     OffsetOutOfRange,
     PartlyAppended,
+    TopicReplaced,
+    UnknownTopic,
 )
 from towpath.log.groups import check_user_group
 from towpath.log.headers import decode_headers
 from towpath.log.log import Offsets, Positions
 from towpath.log.portions import portions
 from towpath.log.position_store import PositionStore, check_positions
-from towpath.log.record import NewRecord, Position, Record, check_partitions
+from towpath.log.record import NewRecord, Position, Record, check_partitions, check_time
 from towpath.log.record_store import RecordStore
 from towpath.log.retention import Retention, chosen_retention
 from towpath.log.sqlite_failures import log_failures
@@ -86,14 +88,17 @@ class SqliteLog:
 
     def append(self, topic: str, records: Sequence[NewRecord], tx: Transaction | None = None) -> list[Position]:
         if tx is not None:
-            [*parts] = portions(records, self.settings.max_record_bytes)
-            return [position for part in parts for position in self._write(tx, topic, records[part.start : part.stop])]
+            self.check_joined(tx)
+            parts = list(portions(records, self.settings.max_record_bytes))
+            with tx.part():
+                written = [self._write(tx, topic, records[part.start : part.stop]) for part in parts]
+            return [position for positions in written for position in positions]
         done: list[Position] = []
         check_partitions(topic, records, self.topic(topic).partitions)
         for part in portions(records, self.settings.max_record_bytes):
             try:
                 with self.database.transaction() as own:
-                    written = self._write(own, topic, records[part.start : part.stop])
+                    positions = self._write(own, topic, records[part.start : part.stop])
                     crash.here(CrashPoint.APPEND_BEFORE_COMMIT)
             except CommitUnknown as error:
                 raise PartlyAppended(range(part.start), part, len(records), error) from error
@@ -101,8 +106,12 @@ class SqliteLog:
                 if not done:
                     raise LogUnavailable(str(error)) from error
                 raise PartlyAppended(range(part.start), (), len(records), error) from error
+            except UnknownTopic as error:  # deleted since the last portion
+                if not done:
+                    raise
+                raise PartlyAppended(range(part.start), (), len(records), error) from error
             crash.here(CrashPoint.APPEND_AFTER_COMMIT)
-            done += written
+            done += positions
         return done
 
     def producer(self, name: str) -> SqliteProducer:
@@ -111,6 +120,11 @@ class SqliteLog:
             epoch = self.position_store.open_producer(tx, name)
         crash.here(CrashPoint.PRODUCER_OPENED)
         return SqliteProducer(self, name, epoch)
+
+    def check_joined(self, tx: Transaction) -> None:
+        """The caller's transaction has to be one that writes to the database in which the log is."""
+        if not tx.writes_to(self.database):
+            raise BadValue(f"tx is not a write transaction of {self.url}, where this log is; nothing was appended")
 
     def write(self, tx: Transaction, topic: str, records: Sequence[NewRecord], sequence: int) -> list[Position]:
         """Append in an open transaction, and wake those who wait for the topic when it commits."""
@@ -143,8 +157,7 @@ class SqliteLog:
         return next(self._records(topic, found, found.base + offset, found.base + offset + 1), None)
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
-        if timestamp_ms < 0:
-            raise BadValue(f"a time is milliseconds since 1970, not {timestamp_ms!r}")
+        check_time(timestamp_ms)
         found = {}
         with log_failures(), self.database.read() as tx:
             for partition in self.topic_store.partitions(tx, topic):
@@ -185,8 +198,18 @@ class SqliteLog:
             for at, timestamp_ms, key, value, headers in rows:
                 yield Record(topic, number, at - base, timestamp_ms, key, value, decode_headers(headers))
             if end is None:
-                return
+                break
             place = end
+        self._check_same(topic, partition)
+
+    def _check_same(self, topic: str, partition: Partition) -> None:
+        """What was read is whole only if its topic was there to the end: rows of a deleted one go bit by bit."""
+        try:
+            now = self._partitions(topic)
+        except UnknownTopic as error:
+            raise TopicReplaced(topic, None, None) from error
+        if all(each.id != partition.id for each in now):
+            raise TopicReplaced(topic, None, self.topic(topic).id)
 
     # Positions
 
@@ -197,6 +220,8 @@ class SqliteLog:
     def commit_positions(self, group: str, positions: Positions, tx: Transaction | None = None) -> None:
         check_user_group(group)
         check_positions(positions)
+        if tx is not None:
+            self.check_joined(tx)
         own: AbstractContextManager[Transaction] = self.database.transaction() if tx is None else nullcontext(tx)
         with log_failures(), own as open_tx:
             self.position_store.commit(open_tx, group, positions)

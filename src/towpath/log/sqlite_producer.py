@@ -54,10 +54,15 @@ class SqliteProducer:
         """With `tx` it is written at the end of the block in the caller's transaction, and commits with that."""
         if self._is_closed:
             raise LogError(f"producer {self.name!r} was closed; open it again")
+        if tx is not None:
+            self._log.check_joined(tx)
         collected = SqliteLogTransaction(self._log.settings.max_record_bytes)
         yield collected
+        if self._is_closed:
+            raise LogError(f"producer {self.name!r} was closed during its transaction; nothing was written")
         if tx is not None:
-            self._write(tx, collected)
+            with tx.part():
+                self._write(tx, collected)
             return
         with log_failures(), self._log.database.transaction() as own:
             self._write(own, collected)

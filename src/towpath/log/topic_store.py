@@ -83,6 +83,10 @@ class TopicStore:
     def move_start(self, tx: Transaction, partition_id: int, start: int) -> bool:
         return tx.run(self._queries["move_start"], {"id": partition_id, "start": start}) > 0
 
+    def expire_before(self, tx: Transaction, partition_id: int, start: int) -> bool:
+        """Whether the start was moved: not when somebody was faster, or a group has still to read what would go."""
+        return tx.run(self._queries["expire_before"], {"id": partition_id, "start": start}) > 0
+
     def mark_deleted(self, tx: Transaction, name: str) -> str:
         """From now on nobody sees the topic; returns its id."""
         found = tx.rows(self._queries["mark_deleted"], {"name": name})

@@ -37,6 +37,14 @@ update log_partition set next_offset = :next where id = :id;
 -- Records below this offset are gone for every reader. Never backwards.
 update log_partition set start_offset = :start where id = :id and start_offset < :start;
 
+-- name: expire_before
+-- The same by age: never past what a group has still to read.
+update log_partition set start_offset = :start
+where id = :id and start_offset < :start
+  and not exists (select 1 from log_position as l
+                  where l.topic_id = log_partition.topic_id and l.number = log_partition.number and l.next < :start
+                    and l.group_name not like '\_\_%' escape '\');
+
 -- name: mark_deleted
 -- The topic is gone for everybody. No row: there is none of that name.
 update log_topic set deleted_at = :now where name = :name and deleted_at is null returning id;

@@ -83,6 +83,7 @@ class Progress:
     files_total: int
     bytes: int
     bytes_total: int
+    is_waiting: bool = False  # for another process that does the same
 
 
 Report = Callable[[Progress], None]
@@ -117,7 +118,7 @@ def fetch(name: str, java: Java, report: Report | None = None) -> Path:
     if not _lacking(lock, directory):
         return directory
     try:
-        with exclusively(directory.parent / f"{name}.lock") as held:
+        with exclusively(directory.parent / f"{name}.lock", lambda: tell_waiting(name, report)) as held:
             lacking = _lacking(lock, directory)  # somebody else may have fetched it while we waited
             if lacking:
                 _bring(name, lacking, directory, java, report, held)
@@ -129,6 +130,13 @@ def fetch(name: str, java: Java, report: Report | None = None) -> Path:
         text = "the disk is full; make room" if full else f"{error.strerror}: {error.filename}"
         raise FetchFailed(f"{name} cannot be fetched to {directory.parent}: {text}") from error
     return directory
+
+
+def tell_waiting(name: str, report: Report | None) -> None:
+    """Say that another process is at work on the same files."""
+    if report is not None:
+        lock = read_lock(name)
+        report(Progress(name, 0, len(lock), 0, sum(artifact.size for artifact in lock), is_waiting=True))
 
 
 def is_fetched(name: str) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from towpath.errors import BadSettings
 from towpath.settings import SparkSettings
+from towpath.spark.cluster_secret import properties_for
 from towpath.spark.master import is_local, is_on_this_host
 
 LOOPBACK = "127.0.0.1"
@@ -44,7 +45,7 @@ def check_settings(settings: SparkSettings) -> None:
 def properties(settings: SparkSettings, name: str, jars: Sequence[Path] = ()) -> dict[str, str]:
     """All properties that the session is started with. The user's own overrule these, and join where both count."""
     conf = dict(settings.conf)
-    merged = {**_common(settings, name), **_by_place(settings), **conf}
+    merged = {**_common(settings, name), **_by_place(settings), **properties_for(settings.master), **conf}
     merged[JAVA_OPTIONS] = f"{_java_options(settings)} {conf.get(JAVA_OPTIONS, '')}".strip()
     all_jars = [*map(str, jars), *filter(None, conf.get(JARS, "").split(","))]
     if all_jars:

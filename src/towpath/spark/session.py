@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from towpath.errors import BadSettings, SparkFailed
 from towpath.settings import SparkSettings
 from towpath.spark.artifacts import SPARK_KAFKA, Report, fetch
+from towpath.spark.cluster_secret import SECRET
 from towpath.spark.java import find_java
 from towpath.spark.master import check_reachable, is_on_this_host
 from towpath.spark.properties import LOOPBACK, PYTHON, check_settings, properties
@@ -70,10 +71,15 @@ def _start(settings: SparkSettings, name: str, connector: bool, report: Report |
 
 def _launch(settings: SparkSettings, wanted: Mapping[str, str]) -> SparkSession:
     from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     try:
+        # pyspark starts Java with all properties on its command line, which every user of this machine can read. A
+        # Java that runs already is told the rest through its socket.
+        public = [(key, value) for key, value in wanted.items() if key != SECRET]
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(public))
         return SparkSession.builder.config(map=dict(wanted)).getOrCreate()
     except PySparkException as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":

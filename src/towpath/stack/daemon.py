@@ -15,17 +15,19 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from towpath.errors import ServerFailed
 from towpath.stack import processes
+from towpath.stack.reason import reason
 from towpath.stack.server_user import ServerUser
 
 POLL_S = 0.05
 STOP_TIMEOUT_S = 30.0
 KILL_TIMEOUT_S = 10.0
 PID_TIMEOUT_S = 10.0
-# exec keeps the number: what the shell writes is the server's.
-_BECOME = 'echo $$ >"$1"; shift; exec "$@"'
+# exec keeps the number: what the shell writes is the server's. A server whose number cannot be written is not begun.
+_BECOME = 'echo $$ >"$1" && shift && exec "$@"'
 
 
 class Daemon:
@@ -67,8 +69,9 @@ class Daemon:
             )
         # Somebody has to take note of its end, or it stays in the list of processes for as long as we live.
         threading.Thread(target=process.wait, name=f"{self.name}-end", daemon=True).start()
-        if not _wait(lambda: self._noted() == process.pid or process.poll() is not None, PID_TIMEOUT_S):
-            raise ServerFailed(f"{self.name} was not started within {PID_TIMEOUT_S:g} s")
+        was_begun = _wait(lambda: self._noted() == process.pid or process.poll() is not None, PID_TIMEOUT_S)
+        if self._noted() != process.pid:
+            self._abandon(process.pid, was_begun)
 
     def stop(self) -> None:
         """Ask it to end, and end by force what is left of it after a while; nothing of it runs afterwards."""
@@ -86,10 +89,19 @@ class Daemon:
                 raise ServerFailed(f"{self.name} (process group {group}) does not end, not even by SIGKILL")
         self._pid_file.unlink(missing_ok=True)
 
+    def _abandon(self, group: int, has_ended: bool) -> NoReturn:
+        """End what nobody could find again."""
+        _signal(os.killpg, group, signal.SIGKILL)
+        _wait(lambda: not processes.group_members(group), KILL_TIMEOUT_S)
+        self._pid_file.unlink(missing_ok=True)
+        if has_ended:
+            raise ServerFailed(f"{self.name} was not started: {reason(self.log.read_text(errors='replace'))}")
+        raise ServerFailed(f"{self.name} was not started within {PID_TIMEOUT_S:g} s")
+
     def _noted(self) -> int | None:
         try:
             return int(self._pid_file.read_text())
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, IsADirectoryError, ValueError):
             return None
 
     def _is_ours(self, group: int) -> bool:

@@ -9,23 +9,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from towpath.errors import ServerFailed
 from towpath.spark.artifacts import ELASTICSEARCH, Report, read_lock
 from towpath.stack.elasticsearch_home import install
 from towpath.stack.java_server import JavaServer, environment
+from towpath.stack.json_answer import ask
 from towpath.stack.ports import HOST
 from towpath.stack.server import SettingsSections
 from towpath.stack.server_user import server_user
 
 HEAP = ("-Xms512m", "-Xmx512m")
-ASK_TIMEOUT_S = 5.0
-# A proxy of the shell is not for this machine's own servers.
-_ASK = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class ElasticsearchServer(JavaServer):
@@ -62,13 +58,9 @@ class ElasticsearchServer(JavaServer):
         return read_lock(ELASTICSEARCH)[0].coordinates.revision
 
     def is_healthy(self) -> bool:
-        try:
-            with _ASK.open(f"{self.url}/_cluster/health", timeout=ASK_TIMEOUT_S) as answer:
-                health: dict[str, Any] = json.load(answer)
-        except (OSError, ValueError):
-            return False
+        status = ask(f"{self.url}/_cluster/health").get("status")
         # Yellow is as good as it gets: replicas have no second node to go to.
-        return self.is_running and health.get("status") in ("yellow", "green")
+        return self.is_running and status in ("yellow", "green")
 
     def prepare(self, report: Report | None = None) -> None:
         if not self.is_running:

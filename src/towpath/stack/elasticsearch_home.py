@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from towpath.errors import FetchFailed
-from towpath.spark.artifacts import ELASTICSEARCH, Report, cache_directory, exclusively, fetch, read_lock
+from towpath.spark.artifacts import ELASTICSEARCH, Report, cache_directory, exclusively, fetch, read_lock, tell_waiting
 from towpath.spark.java import Java
 from towpath.stack.server import explaining
 from towpath.stack.server_user import ServerUser, shared_directory
@@ -19,7 +19,8 @@ def install(user: ServerUser, java: Java, report: Report | None) -> Path:
     packed = read_lock(ELASTICSEARCH)[0]
     archive = fetch(ELASTICSEARCH, java, report) / packed.file_name
     place = _place(user) / f"{ELASTICSEARCH}-{packed.sha256[:12]}"
-    with explaining(ELASTICSEARCH, place), exclusively(place.with_suffix(".lock")), zipfile.ZipFile(archive) as files:
+    alone = exclusively(place.with_suffix(".lock"), lambda: tell_waiting(ELASTICSEARCH, report))
+    with explaining(ELASTICSEARCH, place), alone, zipfile.ZipFile(archive) as files:
         if not _is_complete(place, files):
             if not packed.fits(archive):
                 archive.unlink()

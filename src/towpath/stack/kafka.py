@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
@@ -17,7 +16,7 @@ from towpath.stack.kafka_probe import answers
 from towpath.stack.ports import HOST, free_port
 from towpath.stack.reason import reason
 from towpath.stack.server import SettingsSections
-from towpath.stack.server_user import current_user
+from towpath.stack.server_user import current_user, run_within
 
 HEAP = ("-Xms256m", "-Xmx512m")
 FORMAT_TIMEOUT_S = 60
@@ -98,17 +97,7 @@ class KafkaServer(JavaServer):
         cluster_id = base64.urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
         # As one word: the id may begin with a dash.
         words = ["kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "--config", str(self._properties)]
-        done = subprocess.run(
-            [*self._program(), *words],
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=FORMAT_TIMEOUT_S,
-            check=False,
-        )
+        done = run_within(FORMAT_TIMEOUT_S, [*self._program(), *words], env=self._environment())
         if done.returncode != 0:
             raise ServerFailed(f"kafka: no data could be made in {self.data_dir}:\n{reason(done.stdout)}")
         aside.rename(self._topics)

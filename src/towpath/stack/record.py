@@ -25,13 +25,20 @@ class Record:
         """What is written in the server's directory; none when it was never started."""
         path = home / FILE_NAME
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
+            values = json.loads(path.read_text(encoding="utf-8"))
+            record = cls(**values)
         except FileNotFoundError:
             return None
-        except (ValueError, TypeError) as error:
-            raise ServerFailed(
-                f"{path} cannot be understood ({error}); delete it, then start the server again"
-            ) from error
+        except (OSError, ValueError, TypeError) as error:
+            raise _broken(path, str(error)) from error
+        if not all(type(value) is int for value in values.values()):
+            raise _broken(path, "its values are not numbers")
+        return record
+
+    @staticmethod
+    def is_there(home: Path) -> bool:
+        """Whether the server was started at some time, whatever the record says."""
+        return os.path.lexists(home / FILE_NAME)
 
     def write(self, home: Path) -> None:
         """Written aside and renamed: a full disk or a kill leaves the old one."""
@@ -39,3 +46,10 @@ class Record:
         aside = home / f".{FILE_NAME}.new"
         aside.write_text(json.dumps(asdict(self)), encoding="utf-8")
         os.replace(aside, home / FILE_NAME)
+
+
+def _broken(path: Path, why: str) -> ServerFailed:
+    return ServerFailed(
+        f"{path} cannot be understood ({why}); to keep the server's data, delete this file and start the server again; "
+        f"to delete them, type: towpath stack reset {path.parent.name}"
+    )

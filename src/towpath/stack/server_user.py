@@ -14,8 +14,9 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from towpath.errors import NotInstalled
+from towpath.errors import NotInstalled, ServerFailed
 
 ORDINARY_USERS = ("postgres", "nobody")
 
@@ -29,18 +30,12 @@ class ServerUser:
     switch: bool
 
     def run(self, command: list[str | Path], timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-        """Run one program as this user and return what it said; does not raise on failure."""
-        return subprocess.run(
+        """Run one program as this user and return what it said; raises only when it does not end."""
+        return run_within(
+            timeout_s,
             [str(part) for part in command],
             # The caller's directory may be closed to this user, and the programs need one that is not.
             cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
             user=self.uid if self.switch else None,
             group=self.gid if self.switch else None,
             extra_groups=[] if self.switch else None,
@@ -66,6 +61,25 @@ class ServerUser:
         # The same wish always gives the same place, so that data are found again.
         digest = hashlib.sha256(os.fsencode(wanted)).hexdigest()[:16]
         return shared_directory() / f"data-{digest}"
+
+
+def run_within(timeout_s: float, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a server's helper to its end and return what it said; one that does not end is killed."""
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+            **options,
+        )
+    except subprocess.TimeoutExpired as error:
+        name = Path(command[0]).name
+        raise ServerFailed(f"{name} did not end within {timeout_s:g} s; run the same command again") from error
 
 
 def current_user() -> ServerUser:

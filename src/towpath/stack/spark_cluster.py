@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import os
 import re
-import urllib.request
+import secrets
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
+from towpath.spark import cluster_secret
 from towpath.spark.home import spark_home
 from towpath.spark.java import Java, find_java
 from towpath.stack import processes
 from towpath.stack.daemon import Daemon
 from towpath.stack.java_server import environment
+from towpath.stack.json_answer import ask
 from towpath.stack.log_file import tail
 from towpath.stack.ports import HOST, free_port, require_free
 from towpath.stack.server import LOG_LINES_SHOWN, Server, SettingsSections, explaining
@@ -26,8 +27,6 @@ CONFIGURATION = "spark.master.rest.enabled false\nspark.worker.cleanup.enabled t
 # Master and workers only hand out work: what they compile well they never run often enough to pay for it.
 QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 DAEMON_MEMORY = "256m"
-ASK_TIMEOUT_S = 5.0
-_ASK = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class SparkCluster(Server):
@@ -35,6 +34,9 @@ class SparkCluster(Server):
 
     `cores` and `memory` are what each worker has to give to executors. The cluster keeps no data: after a crash of the
     master its applications have to connect anew.
+
+    Who may send work may do all that the cluster's user may. So it takes work only from those who know a secret, new at
+    each start: Towpath's sessions of the same user find it by themselves, other programs have it in `properties_file`.
     """
 
     name = "spark"
@@ -55,7 +57,6 @@ class SparkCluster(Server):
         self._java_home = java_home
         self._java_found: Java | None = None
         self._web_port: int | None = None
-        self._configuration = self.data_dir / "spark.conf"
         self.master = self._daemon("master")
         self.workers = [self._daemon(f"worker-{number}") for number in range(1, workers + 1)]
 
@@ -80,6 +81,11 @@ class SparkCluster(Server):
         return [daemon.log for daemon in self._daemons]
 
     @property
+    def properties_file(self) -> Path:
+        """What an application has to know, as `spark-submit --properties-file` takes it."""
+        return self.data_dir / "spark.conf"
+
+    @property
     def web_url(self) -> str:
         """The master's own page."""
         return f"http://{HOST}:{self._web_port}"
@@ -97,20 +103,17 @@ class SparkCluster(Server):
 
     def is_healthy(self) -> bool:
         """The master says that it is alive and that these very workers have come to it."""
-        try:
-            with _ASK.open(f"{self.web_url}/json/", timeout=ASK_TIMEOUT_S) as answer:
-                state: dict[str, Any] = json.load(answer)
-        except (OSError, ValueError):
-            return False
+        state = ask(f"{self.web_url}/json/")
         # Told apart by their ports: the master counts a worker that died for a while as alive.
-        alive = {worker["port"] for worker in state["workers"] if worker["state"] == "ALIVE"}
-        return self.is_running and state["status"] == "ALIVE" and alive.issuperset(map(_port_of, self.workers))
+        alive = {worker["port"] for worker in state.get("workers", ()) if worker["state"] == "ALIVE"}
+        return self.is_running and state.get("status") == "ALIVE" and alive.issuperset(map(_port_of, self.workers))
 
     def launch(self) -> None:
         with explaining(self.name, self.data_dir):
             self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.attach():
                 self._launch_master()
+            cluster_secret.keep(self.url, self._secret())
             for worker in self.workers:
                 if not worker.pid:
                     worker.kill()
@@ -119,10 +122,12 @@ class SparkCluster(Server):
     def stop(self) -> None:
         for daemon in self._all_there():
             daemon.stop()
+        self._forget_secret()
 
     def kill(self) -> None:
         for daemon in self._all_there():
             daemon.kill()
+        self._forget_secret()
 
     def log_tail(self, lines: int = LOG_LINES_SHOWN) -> str:
         """The last lines of the first process that has ended; of the master when all run."""
@@ -134,9 +139,23 @@ class SparkCluster(Server):
         self.kill()
         self._port, self._web_port = self._port or free_port(), free_port()
         require_free(self.name, self._port)
-        self._configuration.write_text(CONFIGURATION, encoding="utf-8")
+        self._write_properties()
         words = ["--host", HOST, "--port", str(self._port), "--webui-port", str(self._web_port)]
         self.master.start(self._command(MASTER_CLASS, words), self._environment())
+
+    def _write_properties(self) -> None:
+        self.properties_file.unlink(missing_ok=True)
+        authentication = f"{cluster_secret.ENABLED} true\n{cluster_secret.SECRET} {secrets.token_hex(32)}\n"
+        with open(self.properties_file, "w", encoding="utf-8", opener=_for_us_only) as file:
+            file.write(CONFIGURATION + authentication)
+
+    def _secret(self) -> str:
+        lines = (line.split() for line in self.properties_file.read_text(encoding="utf-8").splitlines())
+        return next((value for key, value in lines if key == cluster_secret.SECRET), "")
+
+    def _forget_secret(self) -> None:
+        if self._port:
+            cluster_secret.forget(self.url)
 
     def _worker_command(self, worker: Daemon) -> list[str]:
         work = self.data_dir / "work" / worker.name
@@ -146,7 +165,7 @@ class SparkCluster(Server):
 
     def _command(self, main_class: str, words: list[str]) -> list[str]:
         program = str(spark_home() / "bin" / "spark-class")
-        return ["/bin/bash", program, main_class, "--properties-file", str(self._configuration), *words]
+        return ["/bin/bash", program, main_class, "--properties-file", str(self.properties_file), *words]
 
     def _environment(self) -> dict[str, str]:
         if self._java_found is None:
@@ -173,6 +192,10 @@ class SparkCluster(Server):
 
     def _daemon(self, name: str) -> Daemon:
         return Daemon(name, self.data_dir, current_user())
+
+
+def _for_us_only(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _port_of(daemon: Daemon, option: str = "port") -> int | None:

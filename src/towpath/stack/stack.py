@@ -25,6 +25,9 @@ from towpath.stack.server import Server, SettingsSections, explaining
 from towpath.stack.server_name import ServerName, ServerState
 from towpath.stack.spark_cluster import SparkCluster
 
+# What runs is found by its pid files, on whatever port it is.
+ANY_RECORD = Record(port=0)
+
 
 class Audience(Protocol):
     """Whoever watches servers being started."""
@@ -61,7 +64,7 @@ class Stack:
 
     def there(self) -> list[ServerName]:
         """The servers that were started here at some time, and not reset since."""
-        return [name for name in ServerName if Record.read(self._home(name)) is not None]
+        return [name for name in ServerName if Record.is_there(self._home(name))]
 
     def up(
         self, names: Sequence[ServerName], ports: Mapping[ServerName, int], workers: int | None, audience: Audience
@@ -109,9 +112,9 @@ class Stack:
         return was_running
 
     def reset(self, name: ServerName, audience: Audience) -> None:
-        """Stop a server and delete its data."""
+        """Stop a server and delete its data, also one whose record cannot be read."""
         with self._alone(audience), explaining(name, self._home(name)):
-            server = self._existing(name)
+            server = self._server(name, ANY_RECORD)
             server.stop()
             if server.data_dir.exists():
                 shutil.rmtree(server.data_dir)
