@@ -103,7 +103,7 @@ def make_quiet(database_settings: dict[str, Any]) -> Iterator[Callable[..., Quie
 
     yield make
     for quiet in made:
-        quiet.runtime.close()
+        quiet.close()
 
 
 @pytest.fixture

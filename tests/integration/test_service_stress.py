@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import random
+import tempfile
 import threading
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 from tests.support.quiet import Quiet
@@ -13,17 +15,31 @@ from tests.support.quiet import Quiet
 import towpath.runtime  # noqa: F401 - loads every module that defines a service
 from towpath.db.processes import Heartbeat
 from towpath.events import Event, EventKind
+from towpath.log import open_log
+from towpath.log.janitor import LogJanitor
+from towpath.log.sqlite_log import SqliteLog
 from towpath.queue.asynchronous import AsynchronousInbox
 from towpath.queue.caretaker import Caretaker
 from towpath.queue.janitor import Janitor
 from towpath.queue.synchronous import SynchronousInbox
 from towpath.service import Service
+from towpath.settings import LogSettings
 from towpath.testing.waiting import wait_until
+
+
+def log_janitor(quiet: Quiet) -> LogJanitor:
+    """Of a log in a file of its own, whichever the database is."""
+    settings = LogSettings(url=f"sqlite:///{tempfile.mkdtemp()}/topics.db")
+    log = cast(SqliteLog, open_log(settings, quiet.database))
+    quiet.closed_with_it.append(log)
+    return LogJanitor(log, quiet.runtime.events, lambda tx, event: None)
+
 
 MAKERS: dict[type[Service], Callable[[Quiet], Service]] = {
     Heartbeat: lambda quiet: Heartbeat(quiet.process, quiet.runtime.events),
     Caretaker: lambda quiet: quiet.queue.caretaker(),
     Janitor: lambda quiet: quiet.queue.janitor(),
+    LogJanitor: log_janitor,
     SynchronousInbox: lambda quiet: quiet.queue.synchronous("work"),
     AsynchronousInbox: lambda quiet: quiet.queue.asynchronous("work", workers=2),
 }

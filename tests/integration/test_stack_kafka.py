@@ -60,7 +60,7 @@ def test_it_fits_the_shape(kafka: KafkaServer) -> None:
     assert kafka.is_running
     assert kafka.is_healthy()
     assert kafka.settings == {"log": {"url": f"kafka://127.0.0.1:{kafka.port}"}}
-    assert "Kafka Server started" in kafka.log_tail(100)
+    assert "Kafka Server started" in kafka.log_tail(1_000_000)
 
 
 def test_topics_are_made_only_when_asked_for(kafka: KafkaServer) -> None:

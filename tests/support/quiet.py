@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from towpath.db import Database
 from towpath.db.processes import Process
@@ -34,6 +35,7 @@ class Quiet:
     runtime: Runtime
     clock: SettableClock
     readings_of_dead: list[str] = field(default_factory=list)
+    closed_with_it: list[Any] = field(default_factory=list)
 
     @classmethod
     def open(cls, settings: Settings) -> Quiet:
@@ -58,6 +60,11 @@ class Quiet:
     @property
     def caretaker(self) -> Caretaker:
         return self.queue.caretaker()
+
+    def close(self) -> None:
+        for each in self.closed_with_it:
+            each.close()
+        self.runtime.close()
 
     def hold_lease(self) -> None:
         """Beat for longer than one lease without a break, so that it may declare others dead."""

@@ -88,7 +88,7 @@ class Log(Protocol):
         """For each partition the first offset whose record is of that time or later; the end when there is none."""
 
     def delete_before(self, topic: str, offsets: Offsets) -> None:
-        """Delete the records below these offsets. They are gone for every reader."""
+        """Delete the records below these offsets. They are gone for every reader, also for groups that are behind."""
 
     def positions(self, group: str) -> dict[tuple[str, int], int]:
         """Where a group is, by topic and partition.

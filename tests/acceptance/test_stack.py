@@ -1,0 +1,116 @@
+"""`towpath stack`, for real: three servers with one command, and nothing left of them afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from towpath.stack import processes
+from towpath.testing.waiting import wait_until
+
+SERVERS = ["kafka", "elasticsearch", "postgres"]
+TIMEOUT_S = 240
+# All ways to the network lead to a port where nobody listens. Java's is the one that matters, for only Ivy fetches;
+# tests/integration/test_stack_cli.py shows that with it and an empty cache nothing can be fetched.
+NO_WAY_OUT = {
+    "JAVA_TOOL_OPTIONS": "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1",
+    **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:1"),
+}
+
+
+class Project:
+    """A directory in which somebody types commands."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        # Variables of the person's own set-up must not get in.
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith("TOWPATH_")}
+
+    def towpath(self, *words: str, **variables: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "towpath", *words],
+            cwd=self.directory,
+            env={**self._environment, **variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def servers(self) -> dict[str, dict[str, Any]]:
+        items = json.loads(self.towpath("stack", "status", "--json"))["items"]
+        return {item["name"]: item for item in items}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Iterator[Project]:
+    made = Project(tmp_path)
+    yield made
+    made.towpath("stack", "reset", "--yes")
+
+
+def living(groups: set[int]) -> list[processes.Running]:
+    """The processes of these groups, and those that have a parent there and a group of their own."""
+    found = (processes.find(int(path.name)) for path in processes.PROC.iterdir() if path.name.isdigit())
+    return [it for it in found if it is not None and not groups.isdisjoint({it.pid, it.group, parent_of(it.pid)})]
+
+
+def parent_of(pid: int) -> int:
+    try:
+        return int((processes.PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+    except OSError:
+        return 0  # it has just ended
+
+
+@pytest.mark.timeout(300)  # it starts three servers twice
+def test_three_servers_with_one_command(project: Project) -> None:
+    said = project.towpath("stack", "up", *SERVERS)
+
+    first = project.servers()
+    assert {name: it["state"] for name, it in first.items()} == dict.fromkeys(SERVERS, "running")
+    settings = project.directory / "printed.toml"
+    settings.write_text(said.partition("towpath.toml:\n")[2])
+    assert tomllib.loads(settings.read_text()) == {
+        "log": {"url": first["kafka"]["url"]},
+        "database": {"url": first["postgres"]["url"]},
+    }
+    project.towpath("--config", str(settings), "topic", "create", "orders")
+    assert "postgresql://" in project.towpath("--config", str(settings), "doctor")
+
+    leaders = {pid for it in first.values() for pid in it["pids"]}
+    groups = {os.getpgid(pid) for pid in leaders}
+    everybody = {it.pid for it in living(leaders | groups)}
+    assert len(everybody) > len(SERVERS), "PostgreSQL and Elasticsearch have children"
+    project.towpath("stack", "down")
+    # A process that has said goodbye is in the list for a moment longer.
+    wait_until(lambda: living(everybody | groups) == [], 5, "nothing is left")
+    directories = {it["data_dir"] for it in first.values()}
+    assert [it for directory in directories for it in marked(directory)] == []
+
+    project.towpath("stack", "up", *SERVERS, **NO_WAY_OUT)
+    second = project.servers()
+    assert {name: (it["state"], it["url"]) for name, it in second.items()} == {
+        name: ("running", it["url"]) for name, it in first.items()
+    }
+    assert "orders" in project.towpath("--config", str(settings), "topic", "list")
+
+    project.towpath("stack", "reset", "--yes")
+    assert [path for path in directories if Path(path).exists()] == []
+    assert project.servers() == {}
+    assert [it for directory in directories for it in marked(directory)] == []
+
+
+def marked(directory: str) -> list[processes.Running]:
+    found = (processes.find(int(path.name)) for path in processes.PROC.iterdir() if path.name.isdigit())
+    return [it for it in found if it is not None and it.is_marked(directory)]
