@@ -33,6 +33,8 @@ class Measure(StrEnum):
     SPARK_BATCH_KAFKA = "Spark batch, Kafka"
     SPARK_STREAM_SQLITE = "Spark stream, SQLite"
     SPARK_STREAM_KAFKA = "Spark stream, Kafka"
+    SPARK_RUNNING_SQLITE = "running Spark stream, SQLite"
+    SPARK_RUNNING_KAFKA = "running Spark stream, Kafka"
     SEEN_SQLITE = "seen by a query, SQLite"
     SEEN_KAFKA = "seen by a query, Kafka"
 
@@ -85,7 +87,16 @@ def lines(parts: tuple[Part, ...]) -> list[Line]:
         Line(Part.SPARK, "Spark batch", FULL, Measure.SPARK_BATCH_SQLITE, Measure.SPARK_BATCH_KAFKA, SOURCE),
         Line(
             Part.SPARK,
-            "Spark stream",
+            "Spark stream, once it runs",
+            FULL,
+            Measure.SPARK_RUNNING_SQLITE,
+            Measure.SPARK_RUNNING_KAFKA,
+            SOURCE,
+            goals.stream_ratio(),
+        ),
+        Line(
+            Part.SPARK,
+            "Spark stream, with its start",
             FULL,
             Measure.SPARK_STREAM_SQLITE,
             Measure.SPARK_STREAM_KAFKA,

@@ -136,6 +136,8 @@ class Run:
         self._acts |= {
             Measure.SPARK_BATCH_SQLITE: partial(in_spark.batch, sqlite_log),
             Measure.SPARK_BATCH_KAFKA: partial(in_spark.batch, kafka_log),
+            Measure.SPARK_RUNNING_SQLITE: partial(in_spark.running_stream, sqlite_log),
+            Measure.SPARK_RUNNING_KAFKA: partial(in_spark.running_stream, kafka_log),
             Measure.SPARK_STREAM_SQLITE: partial(in_spark.stream, sqlite_log),
             Measure.SPARK_STREAM_KAFKA: partial(in_spark.stream, kafka_log),
             Measure.SEEN_SQLITE: partial(in_spark.seen_after_s, sqlite_log),

@@ -21,7 +21,7 @@ TIMEOUT_S = 240
 # All ways to the network lead to a port where nobody listens. Java's is the one that matters, for only Ivy fetches;
 # tests/integration/test_stack_cli.py shows that with it and an empty cache nothing can be fetched.
 NO_WAY_OUT = {
-    "JAVA_TOOL_OPTIONS": "-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1",
+    "JAVA_TOOL_OPTIONS": " ".join(f"-D{kind}.proxyHost=127.0.0.1 -D{kind}.proxyPort=1" for kind in ("http", "https")),
     **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:1"),
 }
 
@@ -60,10 +60,18 @@ def project(tmp_path: Path) -> Iterator[Project]:
     made.towpath("stack", "reset", "--yes")
 
 
-def living(groups: set[int]) -> list[processes.Running]:
-    """The processes of these groups, and those that have a parent there and a group of their own."""
+def running() -> list[processes.Running]:
     found = (processes.find(int(path.name)) for path in processes.PROC.iterdir() if path.name.isdigit())
-    return [it for it in found if it is not None and not groups.isdisjoint({it.pid, it.group, parent_of(it.pid)})]
+    return [it for it in found if it is not None]
+
+
+def living(numbers: set[int]) -> list[processes.Running]:
+    """The processes of these numbers and groups, and their children: PostgreSQL's have groups of their own."""
+    return [it for it in running() if not numbers.isdisjoint({it.pid, it.group, parent_of(it.pid)})]
+
+
+def at_work_in(directories: set[str]) -> list[processes.Running]:
+    return [it for it in running() if any(it.is_marked(directory) for directory in directories)]
 
 
 def parent_of(pid: int) -> int:
@@ -96,7 +104,7 @@ def test_three_servers_with_one_command(project: Project) -> None:
     # A process that has said goodbye is in the list for a moment longer.
     wait_until(lambda: living(everybody | groups) == [], 5, "nothing is left")
     directories = {it["data_dir"] for it in first.values()}
-    assert [it for directory in directories for it in marked(directory)] == []
+    assert at_work_in(directories) == []
 
     project.towpath("stack", "up", *SERVERS, **NO_WAY_OUT)
     second = project.servers()
@@ -108,9 +116,4 @@ def test_three_servers_with_one_command(project: Project) -> None:
     project.towpath("stack", "reset", "--yes")
     assert [path for path in directories if Path(path).exists()] == []
     assert project.servers() == {}
-    assert [it for directory in directories for it in marked(directory)] == []
-
-
-def marked(directory: str) -> list[processes.Running]:
-    found = (processes.find(int(path.name)) for path in processes.PROC.iterdir() if path.name.isdigit())
-    return [it for it in found if it is not None and it.is_marked(directory)]
+    assert at_work_in(directories) == []
