@@ -86,7 +86,7 @@ def test_a_worker_that_died_is_noticed_and_started_again(spark_cluster: SparkClu
     spark_cluster.start()
     assert spark_cluster.is_healthy()
     pids = spark_cluster.pids
-    spark_cluster.stop()
+    SparkCluster(spark_cluster.data_dir).stop()  # as `reset` does it, which does not know the port
     assert [member for pid in pids for member in processes.group_members(pid)] == []
     assert cluster_secret.properties_for(address) == {}
     spark_cluster.start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -120,14 +121,10 @@ class SparkCluster(Server):
                     worker.start(self._worker_command(worker), self._environment())
 
     def stop(self) -> None:
-        for daemon in self._all_there():
-            daemon.stop()
-        self._forget_secret()
+        self._end(Daemon.stop)
 
     def kill(self) -> None:
-        for daemon in self._all_there():
-            daemon.kill()
-        self._forget_secret()
+        self._end(Daemon.kill)
 
     def log_tail(self, lines: int = LOG_LINES_SHOWN) -> str:
         """The last lines of the first process that has ended; of the master when all run."""
@@ -153,7 +150,10 @@ class SparkCluster(Server):
         lines = (line.split() for line in self.properties_file.read_text(encoding="utf-8").splitlines())
         return next((value for key, value in lines if key == cluster_secret.SECRET), "")
 
-    def _forget_secret(self) -> None:
+    def _end(self, end: Callable[[Daemon], None]) -> None:
+        self.attach()  # the secret is kept under the port, which another object may have chosen
+        for daemon in self._all_there():
+            end(daemon)
         if self._port:
             cluster_secret.forget(self.url)
 

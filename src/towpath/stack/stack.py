@@ -114,6 +114,8 @@ class Stack:
     def reset(self, name: ServerName, audience: Audience) -> None:
         """Stop a server and delete its data, also one whose record cannot be read."""
         with self._alone(audience), explaining(name, self._home(name)):
+            if not Record.is_there(self._home(name)):
+                raise _never_started(name)
             server = self._server(name, ANY_RECORD)
             server.stop()
             if server.data_dir.exists():
@@ -143,7 +145,7 @@ class Stack:
     def _existing(self, name: ServerName) -> Server:
         record = Record.read(self._home(name))
         if record is None:
-            raise ServerFailed(f"{name} was never started here; type: towpath stack up {name}")
+            raise _never_started(name)
         return self._server(name, record)
 
     def _server(self, name: ServerName, record: Record) -> Server:
@@ -173,6 +175,10 @@ class Stack:
         ignore = self._directory / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n", encoding="utf-8")
+
+
+def _never_started(name: ServerName) -> ServerFailed:
+    return ServerFailed(f"{name} was never started here; type: towpath stack up {name}")
 
 
 class _Watch:
