@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import count, repeat
@@ -16,7 +15,6 @@ Report = Callable[[KafkaError | None, Message | None], None]
 BY_KEY = -1
 NOW = 0
 FULL_PAUSE_S = 0.05
-POLL_S = 0.1
 SERVED_EVERY = 1_000
 LEARN_TIMEOUT_S = 10.0
 
@@ -30,17 +28,19 @@ def hand_over(
     reports: Iterable[Report],
 ) -> int:
     """Give the client all of them; returns the sequence number after the last record without a key and partition."""
-    for at, (report, record) in enumerate(zip(reports, records, strict=False)):
-        value, key, headers, timestamp_ms, number = record
+    produce = producer.produce
+    for at, (report, (value, key, headers, timestamp_ms, number)) in enumerate(zip(reports, records, strict=False)):
         if number is None:
+            number = BY_KEY
             if key is None:
                 number = sequence % partitions
                 sequence += 1
-            else:
-                number = BY_KEY
         while True:
             try:
-                producer.produce(topic, value, key, number, report, None, timestamp_ms or NOW, list(headers) or None)
+                if headers or timestamp_ms:
+                    produce(topic, value, key, number, report, None, timestamp_ms or NOW, list(headers) or None)
+                else:
+                    produce(topic, value, key, number, report)
                 break
             except BufferError:
                 producer.poll(FULL_PAUSE_S)
@@ -66,7 +66,6 @@ class Deliveries:
 
     def __init__(self, producer: Producer, total: int) -> None:
         self._producer = producer
-        self._done = 0
         self.positions: list[Position | None] = [None] * total
         self.errors: dict[int, KafkaError] = {}
 
@@ -76,13 +75,10 @@ class Deliveries:
 
     def wait(self, timeout_s: float) -> None:
         """Until the fate of each record is known; a client whose broker is away says so by itself."""
-        deadline = time.monotonic() + timeout_s
-        while self._done < len(self.positions) and time.monotonic() < deadline:
-            self._producer.poll(POLL_S)
+        self._producer.flush(timeout_s)
 
     def _report(self, at: int, error: KafkaError | None, message: Message | None) -> None:
         if error is None and message is not None:
             self.positions[at] = (message.partition(), message.offset())
         elif error is not None:
             self.errors[at] = error
-        self._done += 1
