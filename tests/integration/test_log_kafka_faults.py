@@ -63,6 +63,11 @@ def at(point: CrashPoint, act: Callable[[], object], monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(crash, "here", here)
 
 
+def crash_and_start(server: KafkaServer) -> None:
+    server.kill()
+    server.start()
+
+
 @pytest.mark.parametrize(
     "act",
     [
@@ -183,7 +188,7 @@ def test_broker_restarted_during_a_commit(broker: KafkaServer, name: str, monkey
     with opened(broker.bootstrap) as log:
         log.create_topic(name, 1)
         producer = log.producer(name)
-        at(CrashPoint.LOG_TRANSACTION_BEFORE_COMMIT, lambda: (broker.kill(), broker.start()), monkeypatch)
+        at(CrashPoint.LOG_TRANSACTION_BEFORE_COMMIT, lambda: crash_and_start(broker), monkeypatch)
         with producer.transaction() as tx:
             tx.append(name, new(b"1", b"2"))
             tx.commit_positions(name, {(name, 0): 2})

@@ -63,6 +63,9 @@ class Stage:
         assert len(found) == len(set(found)), "a record is there twice"
         return Counter(int((value or b"").split(b"/")[0]) for value in found)
 
+    def wait_for_batches(self, topic: str, expected: Counter[int]) -> None:
+        wait_until(lambda: self.batches(topic) == expected, what=f"{sorted(expected)} in {topic}")
+
     def _child(self, act: str, crash_at: str | None, portion: int) -> ChildProcess:
         told: dict[str, Any] = {
             "act": act,
@@ -96,14 +99,14 @@ def test_transaction_survives_kill_at(point: CrashPoint, stage: Stage) -> None:
     committed = moved + (point is CrashPoint.LOG_TRANSACTION_AFTER_COMMIT)
     expected = Counter(dict.fromkeys(range(committed), BATCH))
     for topic in (LEFT, RIGHT):
-        wait_until(lambda t=topic: stage.batches(t) == expected, what=f"{committed} transactions in {topic}")
+        stage.wait_for_batches(topic, expected)
     # Kafka tells nobody a position that an open transaction may still move: only the successor ends that one.
     if stage.place.kind == "sqlite" or point is not CrashPoint.LOG_TRANSACTION_BEFORE_COMMIT:
         positions = {(stage.topic(SOURCE), 0): committed} if committed else {}
         wait_until(lambda: stage.log.positions(stage.topic(GROUP)) == positions, what=f"positions {positions}")
     stage.run("move")
     for topic in (LEFT, RIGHT):
-        wait_until(lambda t=topic: stage.batches(t) == WHOLE, what=f"everything in {topic}")
+        stage.wait_for_batches(topic, WHOLE)
     wait_until(
         lambda: stage.log.positions(stage.topic(GROUP)) == {(stage.topic(SOURCE), 0): BATCHES}, what="the last position"
     )
