@@ -91,7 +91,7 @@ def test_topic_that_is_deleted_while_it_is_read_is_noticed(log: SqliteLog, file:
     reading = file.batches(Range("t", topic.id, 0, 0, 3))
     next(reading)
     log.delete_topic("t")
-    with pytest.raises(TopicReplaced, match="was deleted; start again with a new checkpoint"):
+    with pytest.raises(TopicReplaced, match="was deleted while it was being read; start again"):
         list(reading)
 
 
