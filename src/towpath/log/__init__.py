@@ -14,13 +14,13 @@ the positions that its predecessor committed and goes on from there.
 May import `towpath.db`, `towpath.spark` and the core.
 """
 
-from typing import TYPE_CHECKING, Any
+import typing
 
 from towpath.log.log import Log, LogTransaction, Offsets, Positions, Producer
 from towpath.log.record import NewRecord, Position, Record
 from towpath.log.topic import Topic
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from towpath.log.open import open_log
 
 __all__ = [
@@ -37,10 +37,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     # Loaded when first asked for: a worker of Spark that reads records has no use for drivers and settings.
     if name == "open_log":
         from towpath.log.open import open_log
 
+        globals()[name] = open_log
         return open_log
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
