@@ -15,13 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.commands import TIMEOUT_S, TOWPATH, next_line, started
 
 from towpath.queue import MessageState
 from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
-
-TOWPATH = (sys.executable, "-m", "towpath")
-TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -34,22 +32,6 @@ def runtime(make_runtime: Callable[..., Runtime], variables: dict[str, str]) -> 
 def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     command = [*TOWPATH, *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, **options)
-
-
-@contextmanager
-def started(*words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
-    process = subprocess.Popen([*TOWPATH, *map(str, words)], **options)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def next_line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.support.cli import CommandLine, on_terminal
+from tests.support.commands import run
 from tests.support.logs import Place, everything, new, values, wait_for_values
-from tests.support.topics import run, set_variables
+from tests.support.topics import set_variables
 
 from towpath.log import Log, NewRecord
 

@@ -12,8 +12,9 @@ from contextlib import suppress
 from itertools import islice
 
 import pytest
+from tests.support.commands import TIMEOUT_S, next_line, started
 from tests.support.logs import Place, new, wait_for_values
-from tests.support.topics import TIMEOUT_S, next_line, set_variables, started
+from tests.support.topics import set_variables
 
 from towpath.cli.topic_tail import Follower
 from towpath.errors import LogUnavailable, TopicReplaced

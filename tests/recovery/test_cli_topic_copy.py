@@ -10,8 +10,8 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.support.commands import run
 from tests.support.logs import everything
-from tests.support.topics import run
 
 from towpath.crash import VARIABLE
 from towpath.db import open_database

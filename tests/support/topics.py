@@ -1,18 +1,9 @@
-"""Topics on the command line: the settings of a log as variables, and real processes."""
+"""Topics on the command line: the settings of a log as variables."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import pytest
 from tests.support.logs import Place
-
-TOWPATH = (sys.executable, "-m", "towpath")
-TIMEOUT_S = 60
 
 
 def set_variables(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,26 +11,3 @@ def set_variables(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for section, values in (("DATABASE", place.database), ("LOG", place.log)):
         for key, value in values.items():
             monkeypatch.setenv(f"TOWPATH_{section}__{key.upper()}", str(value))
-
-
-def run(*words: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """`towpath …` as a process, to its end."""
-    command = [*TOWPATH, *map(str, words)]
-    return subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False, **options)
-
-
-@contextmanager
-def started(*words: object, **options: Any) -> Iterator[subprocess.Popen[str]]:
-    """`towpath …` as a process that is gone when the block ends."""
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
-    process = subprocess.Popen([*TOWPATH, *map(str, words)], **options)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def next_line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()

@@ -116,8 +116,7 @@ class KafkaProducer:
 
     def close(self) -> None:
         if self._is_open:
-            if self._has_begun:
-                self._abort()
+            self._abort()
             self._is_open = self._is_usable = False
             for consumer in self._consumers.values():
                 consumer.close()
