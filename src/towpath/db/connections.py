@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
@@ -22,6 +23,7 @@ class Closable(Protocol):
 C = TypeVar("C", bound=Closable)
 
 CLOSING_TIMEOUT_S = 5.0
+FORKING_TIMEOUT_S = 5.0
 
 
 class Held(Generic[C]):
@@ -29,16 +31,25 @@ class Held(Generic[C]):
 
     __slots__ = ("__weakref__", "connection", "lock", "pid")
 
-    def __init__(self, connection: C) -> None:
-        self.connection = connection
+    connection: C
+
+    def __init__(self) -> None:
         self.lock = threading.RLock()
         self.pid = os.getpid()
+
+    def open(self, connect: Callable[[], C]) -> None:
+        with self.lock:
+            self.connection = connect()
+
+    def close(self) -> None:
+        if hasattr(self, "connection"):
+            self.connection.close()
 
     def __del__(self) -> None:
         """Its thread has ended, or opens another in its place. One that was inherited by a fork is the parent's."""
         if self.pid == os.getpid():
             with contextlib.suppress(Exception):
-                self.connection.close()
+                self.close()
 
 
 class Connections(Generic[C]):
@@ -46,6 +57,9 @@ class Connections(Generic[C]):
 
     A forked child opens its own. The inherited ones are kept without being used: letting go of them would close them,
     and that would end the parent's session with the server.
+
+    A fork waits until no thread is inside a statement: SQLite would copy to the child the locks that the other threads
+    have at that moment, in its memory and on the file, and nobody there would ever give them back.
     """
 
     def __init__(self, connect: Callable[[], C], is_broken: Callable[[C], bool]) -> None:
@@ -56,12 +70,21 @@ class Connections(Generic[C]):
         self._lock = threading.Lock()
         self._is_closed = False
         self._over_fork: list[Held[C]] = []
+        self._stilled: list[Held[C]] = []
         _everyone.add(self)
 
     def hold_over_fork(self) -> None:
-        self._over_fork += self._all
+        with self._lock:
+            self._over_fork = list(self._all)
+        deadline = time.monotonic() + FORKING_TIMEOUT_S
+        for held in self._over_fork:
+            if held.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+                self._stilled.append(held)
 
     def let_go_after_fork(self) -> None:
+        for held in self._stilled:
+            held.lock.release()
+        self._stilled.clear()
         self._over_fork.clear()
 
     def mine(self) -> Held[C]:
@@ -71,11 +94,12 @@ class Connections(Generic[C]):
             return held
         if self._is_closed:
             raise DatabaseError("this database was closed; open it again")
-        held = Held(self._connect())
-        self._local.held = held
+        opening: Held[C] = Held()
         with self._lock:
-            self._all.add(held)
-        return held
+            self._all.add(opening)
+        opening.open(self._connect)
+        self._local.held = opening
+        return opening
 
     def close(self) -> None:
         """Close what no statement is running on. A thread that goes on all the same keeps its own until it ends."""
@@ -84,7 +108,7 @@ class Connections(Generic[C]):
             for held in list(self._all):
                 if held.pid == os.getpid() and held.lock.acquire(timeout=CLOSING_TIMEOUT_S):
                     try:
-                        held.connection.close()
+                        held.close()
                     finally:
                         held.lock.release()
             self._all.clear()

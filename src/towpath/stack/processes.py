@@ -13,7 +13,10 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """One process that runs; those that have ended and wait for their parent to notice do not count."""
+    """One process that runs; those that have ended and wait for their parent to notice do not count.
+
+    A killed process whose first thread has ended runs as long as another has not: its files and ports stay open.
+    """
 
     pid: int
     group: int
@@ -31,9 +34,10 @@ def find(pid: int) -> Running | None:
         # The name of the program stands in brackets and may hold anything, brackets too.
         state, _, group = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[:3]
         command = (PROC / str(pid) / "cmdline").read_bytes()
+        threads = sum(1 for _ in (PROC / str(pid) / "task").iterdir())
     except OSError:
         return None
-    if state in "ZX":
+    if state in "ZX" and threads <= 1:
         return None
     return Running(pid, int(group), os.fsdecode(command.replace(b"\0", b" ")))
 
