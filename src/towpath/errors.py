@@ -19,7 +19,10 @@ TowpathError
 │   ├── UnknownTopic       there is no topic of that name
 │   ├── UnknownPartition   the topic has no such partition
 │   ├── TopicExists        there is a topic of that name already
-│   └── OffsetOutOfRange   below the start or beyond the end of a partition
+│   ├── OffsetOutOfRange   below the start or beyond the end of a partition
+│   ├── BadFlow            a flow is declared in a way that cannot work
+│   ├── UnknownFlow        no flow of that name has run here
+│   └── IllegalWish        the flow is not in a state in which this can be asked of it
 ├── NoAnswer               a request did not get its answer
 │   ├── AnswerTimeout      not yet: the request is still under way and may be waited for again
 │   └── RequestDied        never: the request is DEAD or gone
@@ -37,6 +40,10 @@ TowpathError
 │   ├── TransactionUnknown     the connection broke during commit; it was written whole or not at all
 │   ├── ProducerFenced         a newer producer of the same name has taken over
 │   └── TopicReplaced          the topic was deleted, perhaps made again; old offsets mean nothing now
+├── FlowError              a flow cannot go on
+│   ├── SinkError              a sink took nothing of a request; with the code
+│   ├── FlowHalted             a stage needs a person; the text says why
+│   └── NotTheOnlyOne          another living process runs this stage
 ├── SparkFailed            Spark did not start, or not as it is needed
 ├── FetchFailed            a file could not be fetched, or is not what was expected
 ├── ServerFailed           a local server could not be set up, started or stopped
@@ -311,6 +318,47 @@ class TopicReplaced(LogError):
         which = f"topic {name!r} with the id {id}" if id else f"topic {name!r}"
         now = f"deleted and made again (its id is {found} now)" if found else "deleted"
         super().__init__(f"{which} was {now} while it was being read; start again, with a new checkpoint if any")
+
+
+class BadFlow(Refused):
+    """A flow is declared in a way that cannot work: an unknown input, a cycle, a name used twice. The text says which."""
+
+
+class UnknownFlow(Refused):
+    """No flow of that name has run against this database. `towpath flow list` shows those that have."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = sorted(known)
+        super().__init__(f"no flow is named {name!r}; those that have run here: {', '.join(self.known) or 'none'}")
+
+
+class IllegalWish(Refused):
+    """The stage is not in a state in which this can be asked of it. The text names the state and what is possible."""
+
+
+class FlowError(TowpathError):
+    """A flow cannot go on as it is."""
+
+
+class SinkError(FlowError):
+    """A sink took nothing of a request: it is away, broken or refuses everything. `code` is the error code.
+
+    The batch is tried again after a while, without end.
+    """
+
+    def __init__(self, code: int, target: str, message: str) -> None:
+        self.code = int(code)
+        self.target = target
+        super().__init__(f"{target}: {message}")
+
+
+class FlowHalted(FlowError):
+    """A stage cannot go on without a person. The text says what happened and what to do."""
+
+
+class NotTheOnlyOne(FlowError):
+    """Another process that is alive runs this stage. Stop it first, or wait until its lease is over."""
 
 
 class SparkFailed(TowpathError):

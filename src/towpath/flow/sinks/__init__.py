@@ -1,0 +1,1 @@
+"""Where flows write to: an index, tables, topics and files. `sink.py` says what a sink is; each other file is one kind."""

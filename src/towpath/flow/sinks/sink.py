@@ -1,0 +1,111 @@
+"""What a sink is: a description that goes to the workers, and a writer that each of their tasks opens.
+
+A sink is made by the flow file, checked once on the driver (`check`), sent to the workers (so it must be picklable), and
+asked there for a writer: one for each task. The writer is handed deliveries in the order of the input and may keep
+several requests under way; when `finish` has returned, all that it was handed and did not refuse can be read from the
+sink, also after a power cut if the sink promises that.
+
+A writer tells three things apart:
+
+- a single delivery that the sink will not take: a `Refusal`, and the others go on;
+- a sink that takes nothing at present (away, 5xx, 401, 429, …): `SinkError`, after which the pilot tries the whole
+  batch again, for ever;
+- a request that was too large: the writer's own business; it sends smaller ones.
+
+A batch may be tried again from its beginning, after a crash too. A sink that can recognises a delivery by its id or its
+delivery id and takes it once; a sink that cannot says so: `is_idempotent` is False.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import orjson
+
+from towpath.flow.codes import ErrorCode
+from towpath.flow.template import Template
+from towpath.settings import Settings
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """Some deliveries to one output, column by column; all columns have the same length.
+
+    `payloads` are JSON objects as text, the bytes of the input wherever no step has changed them. `documents` are the
+    same as Python values. `versions` grow with the input: of two deliveries with the same id the higher one is newer.
+    """
+
+    payloads: Sequence[bytes]
+    targets: Sequence[str]
+    ids: Sequence[str]
+    delivery_ids: Sequence[bytes]
+    versions: Sequence[int]
+    keys: Sequence[bytes | None]
+    timestamps_ms: Sequence[int]
+    routings: Sequence[str] | None = None
+    source: Any = None  # where the caller finds the records again when one of them is refused
+    parsed: Sequence[Mapping[str, Any]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    @property
+    def documents(self) -> Sequence[Mapping[str, Any]]:
+        if self.parsed is None:
+            self.parsed = [orjson.loads(payload) for payload in self.payloads]
+        return self.parsed
+
+
+class Refusal(NamedTuple):
+    """One delivery that the sink will not take, at place `at` of the deliveries that it was handed."""
+
+    deliveries: Deliveries
+    at: int
+    code: ErrorCode
+    exception: str
+    message: str
+
+
+class Writer(Protocol):
+    """Writes what one task has for one output. Used by one thread."""
+
+    def write(self, deliveries: Deliveries) -> Iterable[Refusal]:
+        """Take these; what comes back may also be about earlier ones."""
+
+    def finish(self) -> Iterable[Refusal]:
+        """Make everything visible and durable, and tell what else was refused."""
+
+    def close(self) -> None:
+        """Let go of connections, also after an error. What was not finished may or may not be visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Who opens a writer: names that are the same whenever this part of this batch is tried again."""
+
+    flow: str
+    stage: str
+    output: str
+    hash: str  # of the batch
+    unit: str  # of the task
+    settings: Settings = field(repr=False)
+
+
+class Sink(Protocol):
+    """One output of a flow."""
+
+    target: Template  # which index, table, topic or directory; may differ from record to record
+    id: Template | None  # None: from the record's coordinates
+    routing: Template | None
+    is_idempotent: bool
+
+    def check(self, settings: Settings) -> None:
+        """Raise `BadSettings` or `SinkError` when nothing could be written: unknown option, wrong password, no server."""
+
+    def writer(self, place: Place) -> Writer:
+        """Open a writer, on a worker."""
+
+    def __str__(self) -> str:
+        """For people: kind and target, without secrets."""
