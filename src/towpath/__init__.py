@@ -5,14 +5,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from towpath.errors import TowpathError
+    from towpath.flow.flow import Flow, expect
+    from towpath.flow.sinks.files import files
+    from towpath.flow.sinks.index import index
+    from towpath.flow.sinks.table import table
+    from towpath.flow.topic_reference import topic
     from towpath.queue import Answer, GiveBack, Message, MessageState, Queue
     from towpath.runtime import Runtime, connect
     from towpath.settings import Settings
 
-__all__ = ["Answer", "GiveBack", "Message", "MessageState", "Queue", "Runtime", "Settings", "TowpathError", "connect"]
+__all__ = [
+    "Answer",
+    "Flow",
+    "GiveBack",
+    "Message",
+    "MessageState",
+    "Queue",
+    "Runtime",
+    "Settings",
+    "TowpathError",
+    "connect",
+    "expect",
+    "files",
+    "index",
+    "table",
+    "topic",
+]
 
 _HOMES = {
     "Answer": "towpath.queue",
+    "Flow": "towpath.flow.flow",
     "GiveBack": "towpath.queue",
     "Message": "towpath.queue",
     "MessageState": "towpath.queue",
@@ -21,6 +43,11 @@ _HOMES = {
     "Settings": "towpath.settings",
     "TowpathError": "towpath.errors",
     "connect": "towpath.runtime",
+    "expect": "towpath.flow.flow",
+    "files": "towpath.flow.sinks.files",
+    "index": "towpath.flow.sinks.index",
+    "table": "towpath.flow.sinks.table",
+    "topic": "towpath.flow.topic_reference",
 }
 
 

@@ -47,6 +47,11 @@ class CrashPoint(StrEnum):
     LOG_TRANSACTION_BEFORE_COMMIT = "log_transaction_before_commit"  # records and positions, uncommitted
     LOG_TRANSACTION_AFTER_COMMIT = "log_transaction_after_commit"  # committed, but the caller does not know
     START_MOVED = "start_moved"  # records are gone for every reader, but still take room
+    BATCH_FIXED = "batch_fixed"  # Spark knows what the batch reads, the ledger does not
+    BATCH_SNAPSHOT = "batch_snapshot"  # its row is in the ledger, nothing has run
+    BATCH_LOADED = "batch_loaded"  # sinks have what they took, what failed is in the reports only
+    ERRORS_SENT = "errors_sent"  # what failed is in the error topic, the batch is not committed
+    BATCH_COMMITTED = "batch_committed"  # the ledger says so, Spark does not know
     MIGRATE_BEFORE_COMMIT = "migrate_before_commit"
     MIGRATE_AFTER_COMMIT = "migrate_after_commit"
 

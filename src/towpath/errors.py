@@ -321,7 +321,7 @@ class TopicReplaced(LogError):
 
 
 class BadFlow(Refused):
-    """A flow is declared in a way that cannot work: an unknown input, a cycle, a name used twice. The text says which."""
+    """A flow is declared in a way that cannot work: an unknown input, a name used twice. The text says which."""
 
 
 class UnknownFlow(Refused):

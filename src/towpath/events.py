@@ -40,6 +40,12 @@ class EventKind(StrEnum):
     TOPIC_COPIED_BY_HAND = "topic_copied_by_hand"  # subject: topic copied to; the data holds from where
     GROUP_FORGOTTEN_BY_HAND = "group_forgotten_by_hand"  # subject: group; the data holds where it was
     RECORDS_EXPIRED = "records_expired"  # subject: topic/partition; the data holds the offsets that are gone
+    FLOW_MOVED = "flow_moved"  # subject: flow/stage; the data holds from where to where; a row only of unusual moves
+    FLOW_CHANGED = "flow_changed"  # subject: flow/stage; its topology is another than in the last run
+    FLOW_ASKED_BY_HAND = "flow_asked_by_hand"  # subject: flow/stage; the data holds what: pause, resume, stop or reset
+    FLOW_GAP_FOUND = "flow_gap_found"  # subject: flow/stage; the data holds the offsets that it will never read
+    BATCH_COMMITTED = "batch_committed"  # subject: flow/stage; the data holds its counts; never a row
+    RECORDS_FAILED = "records_failed"  # subject: flow/stage; the data holds how many, by code; never a row
     SCHEMA_UPGRADED = "schema_upgraded"  # subject: migration name
     SERVICE_FAILED = "service_failed"  # subject: service name; it goes on after a pause
     SERVICE_RECOVERED = "service_recovered"  # subject: service name

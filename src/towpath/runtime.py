@@ -30,6 +30,9 @@ from towpath.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from towpath.flow.flow import Flow
+    from towpath.flow.flow_run import FlowRun
+
 logger = logging.getLogger(__name__)
 
 
@@ -71,6 +74,21 @@ class Runtime:
         from towpath.spark.session import build_session  # loads pyspark and Java
 
         return build_session(self.settings.spark, name, connector=self.settings.log.url.startswith(KAFKA_PREFIX))
+
+    def flow(self, flow: Flow) -> FlowRun:
+        """A flow, ready to be started in this process."""
+        from towpath.flow.flow_run import FlowRun, Parts  # loads pyspark
+
+        parts = Parts(
+            self.settings,
+            self.database,
+            self.events,
+            self.event_log,
+            self.log,
+            self.spark,
+            self.process().id,
+        )
+        return FlowRun(parts, flow)
 
     def process(self) -> Process:
         """This process as others see it, registered when first asked for, with the services that keep it alive."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date
+from decimal import Decimal
 from string import Formatter
 from typing import Any
 
 from towpath.errors import BadFlow
 
-_SCALARS = (str, int, float)
+_SCALARS = (str, int, float, Decimal, date)
 
 
 class Template:
     """A text with `{field}`s of the document, `{{` and `}}` for braces. Fixed when it has none.
 
-    A field must be a string, number or boolean that is there and not null: `NotInTemplate` otherwise.
+    A field must be a text, number, boolean, date or time that is there and not null: `NotInTemplate` otherwise.
     """
 
     __slots__ = ("fields", "text")
@@ -77,5 +79,5 @@ class NotInTemplate(ValueError):
     """A document lacks what a name is made of."""
 
     def __init__(self, text: str, field: str, value: object) -> None:
-        what = "has no value" if value is None else f"is {type(value).__name__}, not text, number or boolean"
+        what = "has no value" if value is None else f"is {type(value).__name__}, not text, number, boolean, date or time"
         super().__init__(f"{text!r} cannot be filled: field {field!r} {what}")

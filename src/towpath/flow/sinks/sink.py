@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
+from towpath.errors import SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.template import Template
 from towpath.settings import Settings
@@ -56,6 +57,12 @@ class Deliveries:
         if self.parsed is None:
             self.parsed = [orjson.loads(payload) for payload in self.payloads]
         return self.parsed
+
+
+class NeedsPerson(SinkError):
+    """A sink that refuses every single record: to wait would not help. The stage halts."""
+
+    needs_person = True
 
 
 class Refusal(NamedTuple):
@@ -96,10 +103,21 @@ class Place:
 class Sink(Protocol):
     """One output of a flow."""
 
-    target: Template  # which index, table, topic or directory; may differ from record to record
-    id: Template | None  # None: from the record's coordinates
-    routing: Template | None
-    is_idempotent: bool
+    @property
+    def target(self) -> Template:
+        """Which index, table, topic or directory; may differ from record to record."""
+
+    @property
+    def id(self) -> Template | None:
+        """None: from the record's coordinates."""
+
+    @property
+    def routing(self) -> Template | None:
+        """What decides the shard, where a sink has them."""
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether a delivery that comes twice is there once."""
 
     def check(self, settings: Settings) -> None:
         """Raise `BadSettings` or `SinkError` when nothing could be written: unknown option, wrong password, no server."""

@@ -1,0 +1,244 @@
+"""One batch of a stage, from its positions to its commit.
+
+The numbers are those of the delivery algorithm (docs/explanation/delivery.md).
+
+1. Snapshot: where the batch begins and ends, its hash, its row in the ledger; what was deleted before it could be read.
+2. and 4. Decide and attempt, in one Spark job: every record is loaded, filtered or reported as failed. Where the job
+   dies on single records, these are searched for and set aside, and the job is run again.
+5. Errors: all that failed goes to the error topic. If it cannot be stored there, the batch does not commit.
+6. Commit: the row in the ledger, then (when this returns) Spark's own commit log.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from pyspark.sql import DataFrame
+
+from towpath import crash
+from towpath.crash import CrashPoint
+from towpath.events import Event, EventKind
+from towpath.flow.classify import is_step_failure, is_worker_death
+from towpath.flow.codes import ErrorCode
+from towpath.flow.delivery import batch_hash
+from towpath.flow.error_record import BatchName, error_records, gap_record
+from towpath.flow.failure import Failure, bounded
+from towpath.flow.ground import Ground
+from towpath.flow.helm import Helm
+from towpath.flow.judge import Judge
+from towpath.flow.ledger_row import Batch, BatchState
+from towpath.flow.outcome import Outcome, gather
+from towpath.flow.pilot import PilotState
+from towpath.flow.plan import Plan
+from towpath.flow.positions import Range
+from towpath.flow.probe import Outage, Probe
+from towpath.flow.search import search
+from towpath.flow.trial import Trial
+from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.breadcrumb import suspects
+from towpath.log.record import NewRecord
+
+logger = logging.getLogger(__name__)
+
+ERRORS_AT_ONCE = 1_000
+EXPIRED = "deleted before it was read"
+MOST_SEARCHES = 50
+
+
+@dataclass(slots=True)
+class BatchRun:
+    """A batch at work."""
+
+    ground: Ground
+    helm: Helm
+    judge: Judge
+    batch_id: int
+    records: DataFrame
+    nonce: str = field(default_factory=lambda: secrets.token_hex(8))
+    batch: Batch = field(init=False)
+    excluded: dict[tuple[str, int], dict[int, Failure]] = field(default_factory=dict)
+    _last_failure: Exception | None = None
+
+    def run(self) -> Outcome | None:
+        """Do all of it; None when an earlier attempt had come as far as the commit."""
+        began = time.monotonic()
+        gaps = self._snapshot()
+        if gaps is None:
+            return None
+        outcome = self._attempt()
+        self._judge(outcome)
+        self.helm.reach(PilotState.ERRORS)
+        self._send_errors(outcome, gaps)
+        self._commit(outcome, time.monotonic() - began)
+        return outcome
+
+    # 1. Snapshot
+
+    def _snapshot(self) -> list[Range] | None:
+        ground, row = self.ground, self.ground.row
+        with ground.database.read() as tx:
+            known = ground.ledger.read(tx, row.flow, row.name, row.generation, self.batch_id)
+        if known is not None and known.state is BatchState.COMMITTED:
+            return None
+        positions = ground.positions_of(self.batch_id)
+        hash = batch_hash(row.flow, row.name, row.generation, self.batch_id, positions)
+        crash.here(CrashPoint.BATCH_FIXED)
+        with ground.database.transaction() as tx:
+            self.batch = ground.ledger.snapshot(tx, row.flow, row.name, row.generation, self.batch_id, hash, positions)
+        crash.here(CrashPoint.BATCH_SNAPSHOT)
+        self.helm.reach(PilotState.TRANSFORM, self.batch_id)
+        return self._gaps()
+
+    def _gaps(self) -> list[Range]:
+        """What was deleted before this batch could read it; written down before the batch runs."""
+        ground, batch = self.ground, self.batch
+        gaps = batch.positions.lost(ground.kept())
+        if gaps:
+            with ground.database.transaction() as tx:
+                for gap in gaps:
+                    if ground.ledger.add_gap(
+                        tx, batch.flow, batch.stage, batch.generation, gap, EXPIRED, batch.batch_id
+                    ):
+                        ground.event_log.record(tx, gap_event(ground.name, gap, EXPIRED))
+        return gaps
+
+    # 2. and 4. Decide and attempt
+
+    def _attempt(self) -> Outcome:
+        for _ in range(MOST_SEARCHES):
+            try:
+                return self._job()
+            except Exception as error:
+                if not is_worker_death(error) and not is_step_failure(error):
+                    raise
+                logger.warning("batch %d of %s fails as a whole: searching", self.batch_id, self.ground.name)
+                if not self._search(error):
+                    raise
+        raise RuntimeError("the search for single records does not come to an end")
+
+    def _job(self) -> Outcome:
+        ground = self.ground
+        directory = ground.checkpoint.begin_reports(self.batch.hash)
+        plan = Plan(ground.stage, self._place(str(directory)), self.excluded, ground.max_record_bytes)
+        job = plan.job(self.records)
+        self.helm.reach(PilotState.LOAD)
+        job.collect()
+        crash.here(CrashPoint.BATCH_LOADED)
+        return gather(directory, plan.chain)
+
+    def _place(self, directory: str) -> BatchPlace:
+        ground, row = self.ground, self.ground.row
+        return BatchPlace(
+            row.flow,
+            row.name,
+            self.batch.hash,
+            directory,
+            self.nonce,
+            ground.settings,
+            ground.topic_ids,
+            ground.incarnations,
+        )
+
+    def _search(self, error: Exception) -> bool:
+        """Set aside the records on which the job dies; False when none is found."""
+        settings = self.ground.settings.flow
+        deadline = time.monotonic() + settings.search_s
+        found = [place for place in self._suspected() if self._dies(place)]
+        if not found:
+            ranges = list(self.batch.positions)
+            found = search(ranges, self._dies, settings.search_records, lambda: time.monotonic() > deadline).records
+        for place in found:
+            self.excluded.setdefault((place.topic, place.partition), {})[place.start] = self._failure(error)
+        return bool(found)
+
+    def _suspected(self) -> list[Range]:
+        ids = self.ground.topic_ids
+        return [
+            Range(suspect.topic, ids[suspect.topic], suspect.partition, suspect.offset, suspect.offset + 1)
+            for suspect in suspects(self.ground.checkpoint.reports(self.batch.hash))
+            if suspect.topic in ids
+        ]
+
+    def _dies(self, part: Range) -> bool:
+        """Whether a part of the batch, tried without writing anything, ends the job."""
+        try:
+            Trial(self.ground, self._place(""), self.excluded).run(part)
+        except Exception as error:
+            if not is_worker_death(error) and not is_step_failure(error):
+                raise
+            self._last_failure = error
+            return True
+        return False
+
+    def _failure(self, error: Exception) -> Failure:
+        cause = self._last_failure or error
+        what = "ends its Python worker" if is_worker_death(cause) else "makes a step fail"
+        return Failure(ErrorCode.TRANSFORM_FAILED, "steps", type(cause).__name__, bounded(f"{what}: {cause}"))
+
+    # Between decision and errors
+
+    def _judge(self, outcome: Outcome) -> None:
+        """Raise `Outage` when what failed is no fault of the records; nothing of the decision counts then."""
+        now = self.ground.database.now()
+        by_step = outcome.causes_by_step()
+        for where in by_step or {self.ground.stage.name: {}}:
+            failures = by_step.get(where, {})
+            self.judge.saw(where, outcome.read - sum(failures.values()), failures, now)
+        for where in by_step:
+            if (verdict := self.judge.verdict(where, now)) is not None:
+                example = next(
+                    (one for one in outcome.failures if one.failure.fingerprint == verdict.fingerprint), None
+                )
+                raise Outage(where, verdict, example and Probe(self.ground, self._place(""), example))
+
+    # 5. Errors
+
+    def _send_errors(self, outcome: Outcome, gaps: list[Range]) -> None:
+        ground, name = self.ground, self._name()
+        records: Iterator[NewRecord] = error_records(outcome.failures, name, ground.topic_ids)
+        for portion in _portions(gap_record(gap, EXPIRED, name) for gap in gaps):
+            ground.log.append(ground.topics.errors, portion)
+        for portion in _portions(records):
+            ground.log.append(ground.topics.errors, portion)
+        crash.here(CrashPoint.ERRORS_SENT)
+
+    def _name(self) -> BatchName:
+        row = self.ground.row
+        return BatchName(
+            row.flow, row.name, row.version, row.generation, self.batch_id, self.batch.hash, self.ground.owner
+        )
+
+    # 6. Commit
+
+    def _commit(self, outcome: Outcome, took_s: float) -> None:
+        ground, row = self.ground, self.ground.row
+        timings = {"total_s": round(took_s, 3)}
+        with ground.database.transaction() as tx:
+            ground.ledger.commit(
+                tx,
+                row.flow,
+                row.name,
+                row.generation,
+                self.batch_id,
+                counts=outcome.to_counts(),
+                digests=outcome.digests,
+                timings=timings,
+            )
+            ground.stages.save_judge(tx, row.flow, row.name, ground.owner, self.judge.to_value())
+        crash.here(CrashPoint.BATCH_COMMITTED)
+        ground.checkpoint.forget_reports(self.batch.hash)
+
+
+def gap_event(subject: str, gap: Range, why: str) -> Event:
+    data = {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
+    return Event(EventKind.FLOW_GAP_FOUND, subject, why=why, data=data)
+
+
+def _portions(records: Iterator[NewRecord]) -> Iterator[list[NewRecord]]:
+    while portion := list(islice(records, ERRORS_AT_ONCE)):
+        yield portion

@@ -1,0 +1,62 @@
+"""The directory of one generation of a stage: Spark's checkpoint, and beside it what the present batch has to tell."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from towpath.errors import FlowHalted
+
+Stops = dict[tuple[str, int], int]  # by topic and partition
+
+
+class Checkpoint:
+    """`<flow directory>/<flow>/<stage>/<generation>`: absolute, because Spark's Java has its own working directory."""
+
+    def __init__(self, root: Path, flow: str, stage: str, generation: int) -> None:
+        self.directory = root.absolute() / flow / _file_name(stage) / str(generation)
+        self.spark = self.directory / "checkpoint"
+        self._decided = self.directory / "decided"
+
+    def make(self) -> None:
+        self._decided.mkdir(parents=True, exist_ok=True)
+
+    def stops(self, batch_id: int) -> Stops:
+        """Where a batch ends, as Spark has written it down before it calls anybody."""
+        path = self.spark / "offsets" / str(batch_id)
+        try:
+            _, _, *sources = path.read_text(encoding="utf-8").splitlines()
+            return {spot: stop for source in sources for spot, stop in _spots(json.loads(source)).items()}
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise FlowHalted(
+                f"the checkpoint does not say where batch {batch_id} ends ({path}: {error}); "
+                "`towpath flow reset` starts a new generation"
+            ) from error
+
+    def reports(self, hash: str) -> Path:
+        """The directory for reports of a batch, empty at first."""
+        return self._decided / hash
+
+    def begin_reports(self, hash: str) -> Path:
+        directory = self.reports(hash)
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        return directory
+
+    def forget_reports(self, hash: str) -> None:
+        shutil.rmtree(self.reports(hash), ignore_errors=True)
+
+
+def _spots(source: dict[str, Any]) -> Stops:
+    """Kafka: `{"clicks": {"0": 17}}`; the SQLite log: `{"clicks": {"id": "…", "offsets": {"0": 17}}}`."""
+    return {
+        (topic, int(number)): int(stop)
+        for topic, said in source.items()
+        for number, stop in said.get("offsets", said).items()
+    }
+
+
+def _file_name(stage: str) -> str:
+    return stage.replace("/", "_")

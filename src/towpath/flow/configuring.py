@@ -1,0 +1,135 @@
+"""The work of the states `configure` and `reset`: everything is checked before a query starts, and positions are fixed.
+
+A *generation* is one checkpoint with explicit starting positions. A new one begins when a stage runs for the first time,
+when a topic that it reads was deleted and made again, when positions are no longer there, and when a person says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from towpath.errors import BadValue
+from towpath.events import Event, EventKind
+from towpath.flow.batch_run import EXPIRED, gap_event
+from towpath.flow.delivery import with_incarnation
+from towpath.flow.ground import Ground
+from towpath.flow.helm import Helm
+from towpath.flow.pilot import PilotState
+from towpath.flow.plan import check_plan
+from towpath.flow.positions import Positions, Range
+from towpath.log.topic import Topic
+
+EARLIEST, LATEST = "earliest", "latest"
+
+
+class Configuring:
+    """Checks a stage and gives it its generation."""
+
+    def __init__(self, ground: Ground, helm: Helm) -> None:
+        self._ground = ground
+        self._helm = helm
+
+    def run(self) -> None:
+        ground = self._ground
+        ground.topics.ensure(ground.log)
+        ground.look()
+        for output in ground.stage.outputs:
+            output.sink.check(ground.settings)
+        check_plan(ground.spark, ground.stage, ground.settings)
+        self._tell_change()
+        if ground.row.generation == 0:
+            self._begin({name: self._as_configured(topic) for name, topic in ground.found.items()})
+        elif self._replaced():
+            self._helm.move(PilotState.RESET)
+            return
+        ground.checkpoint.make()
+        self._helm.move(PilotState.EXTRACT)
+
+    def reset(self) -> None:
+        """Move the positions by the rules of code 5: what is gone is skipped, and written down as a gap."""
+        ground = self._ground
+        ground.look()
+        before = ground.last_stops()
+        starts = {}
+        gaps = []
+        for name, topic in ground.found.items():
+            if self._is_replaced(topic):
+                starts[name] = self._as_configured(topic)
+                continue
+            kept, ends = ground.log.starts(name), ground.log.ends(name)
+            starts[name] = {
+                number: min(max(before.get((topic.id, number), 0), kept[number]), ends[number]) for number in ends
+            }
+            gaps += [
+                Range(name, topic.id, number, before[topic.id, number], start)
+                for number, start in starts[name].items()
+                if before.get((topic.id, number), start) < start
+            ]
+        self._begin(starts, gaps)
+        self._helm.move(PilotState.CONFIGURE)
+
+    def reset_to(self, arguments: Mapping[str, Any]) -> None:
+        """A person has chosen where to go on: `{"to": "earliest" | "latest"}`, or offsets by topic and partition."""
+        ground = self._ground
+        ground.look()
+        to = arguments.get("to", EARLIEST)
+        if to not in (EARLIEST, LATEST):
+            raise BadValue(f"a stage is reset to {EARLIEST} or {LATEST}, not to {to!r}")
+        starts = {name: self._at(topic, to) for name, topic in ground.found.items() if name != ground.topics.reentry}
+        reentry = ground.found[ground.topics.reentry]
+        before = ground.last_stops()
+        ends = ground.log.ends(reentry.name)
+        starts[reentry.name] = {number: min(before.get((reentry.id, number), 0), ends[number]) for number in ends}
+        self._begin(starts)
+        if self._helm.state is not PilotState.CONFIGURE:
+            self._helm.rest(PilotState.STOPPED, "reset")
+            self._helm.resume()
+
+    def _begin(self, starts: Mapping[str, Mapping[int, int]], gaps: list[Range] | None = None) -> None:
+        ground, row = self._ground, self._ground.row
+        found = ground.found
+        starting = Positions.of(
+            Range(name, found[name].id, number, start, start)
+            for name, by_partition in starts.items()
+            for number, start in by_partition.items()
+        )
+        topics = {name: with_incarnation(row.topics.get(name, []), topic.id) for name, topic in found.items()}
+        with ground.database.transaction() as tx:
+            for gap in gaps or ():
+                if ground.ledger.add_gap(tx, row.flow, row.name, row.generation, gap, EXPIRED):
+                    ground.event_log.record(tx, gap_event(ground.name, gap, EXPIRED))
+            ground.ledger.supersede_open(tx, row.flow, row.name)
+            checkpoint = str(ground.checkpoint.spark)
+            ground.row = ground.stages.new_generation(
+                tx, row, ground.owner, checkpoint=checkpoint, starting=starting, topics=topics
+            )
+        ground.checkpoint.make()
+
+    def _as_configured(self, topic: Topic) -> dict[int, int]:
+        ground = self._ground
+        if topic.name == ground.topics.reentry:
+            return self._at(topic, EARLIEST)
+        return self._at(topic, ground.flow.starting or ground.settings.flow.starting)
+
+    def _at(self, topic: Topic, where: str) -> dict[int, int]:
+        log = self._ground.log
+        return log.ends(topic.name) if where == LATEST else log.starts(topic.name)
+
+    def _replaced(self) -> bool:
+        return any(self._is_replaced(topic) for topic in self._ground.found.values())
+
+    def _is_replaced(self, topic: Topic) -> bool:
+        known = self._ground.row.topics.get(topic.name)
+        return not known or known[-1] != topic.id
+
+    def _tell_change(self) -> None:
+        """A changed shape is announced, and the new one is what the next run is compared with."""
+        ground, row = self._ground, self._ground.row
+        shape = ground.stage.topology()
+        if row.topology == shape and row.version == ground.flow.version:
+            return
+        with ground.database.transaction() as tx:
+            data = {"before": row.topology, "after": shape}
+            ground.event_log.record(tx, Event(EventKind.FLOW_CHANGED, ground.name, data=data))
+            ground.stages.save_topology(tx, row.flow, row.name, ground.owner, shape, ground.flow.version)

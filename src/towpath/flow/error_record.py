@@ -1,0 +1,143 @@
+"""What lies in an error topic: the record as it was, and in its headers what happened to it.
+
+Value and key are the original bytes. The record's own headers come first; ours, all beginning with `towpath.`, replace any of
+the same name, so that a record which fails again after a replay does not grow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from towpath.flow.codes import ErrorCode
+from towpath.flow.failure import Failure
+from towpath.flow.positions import Range
+from towpath.flow.worker.report import Failed
+from towpath.log.record import Headers, NewRecord, Record
+
+PREFIX = "towpath."
+ERROR, GAP = "error", "gap"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchName:
+    """The batch in which something failed."""
+
+    flow: str
+    stage: str
+    version: str
+    generation: int
+    batch_id: int
+    hash: str
+    process: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRecord:
+    """An entry of an error topic, read back."""
+
+    kind: str
+    flow: str
+    stage: str
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int  # of a gap: its first
+    failure: Failure
+    batch_id: int
+    generation: int
+    hash: str
+    output: str | None
+    delivery_id: str | None
+    attempt: int
+    correlation: str
+    stop: int | None = None  # of a gap: the offset after its last
+
+    @classmethod
+    def read(cls, record: Record) -> Self:
+        """Raises `KeyError` or `ValueError` when it is no error record of a flow."""
+        said = {name: (value or b"").decode() for name, value in record.headers if name.startswith(PREFIX)}
+        get = {name.removeprefix(PREFIX): value for name, value in said.items()}
+        return cls(
+            get["kind"],
+            get["flow"],
+            get["stage"],
+            get["topic"],
+            get["topic-id"],
+            int(get["partition"]),
+            int(get["offset"]),
+            Failure(ErrorCode(int(get["code"])), get["step"], get["exception"], get["message"], get.get("trace", "")),
+            int(get["batch"]),
+            int(get["generation"]),
+            get["hash"],
+            get.get("output"),
+            get.get("delivery"),
+            int(get.get("attempt", 1)),
+            get.get("correlation", ""),
+            int(get["stop"]) if "stop" in get else None,
+        )
+
+
+def error_records(failed: Iterable[Failed], batch: BatchName, topic_ids: Mapping[str, str]) -> Iterator[NewRecord]:
+    """The error records of a batch, in the order of its reports."""
+    for one in failed:
+        details = {
+            "kind": ERROR,
+            **_names(batch),
+            "topic": one.topic,
+            "topic-id": topic_ids.get(one.topic, ""),
+            "partition": str(one.partition),
+            "offset": str(one.offset),
+            "timestamp": str(one.timestamp_ms),
+            **_failure(one.failure),
+        }
+        if one.output is not None:
+            details["output"] = one.output
+        if one.delivery_id is not None:
+            details["delivery"] = one.delivery_id.hex()
+        yield NewRecord(one.value, one.key, _headers(one.headers, details))
+
+
+def gap_record(gap: Range, reason: str, batch: BatchName) -> NewRecord:
+    """Offsets that were gone before they were read. There is no body: nobody has seen it."""
+    failure = Failure(ErrorCode.OFFSET_NOT_AVAILABLE, "extract", "OffsetNotAvailable", reason)
+    details = {
+        "kind": GAP,
+        **_names(batch),
+        "topic": gap.topic,
+        "topic-id": gap.topic_id,
+        "partition": str(gap.partition),
+        "offset": str(gap.start),
+        "stop": str(gap.stop),
+        **_failure(failure),
+    }
+    return NewRecord(None, f"{gap.topic}/{gap.partition}".encode(), _headers((), details))
+
+
+def _names(batch: BatchName) -> dict[str, str]:
+    return {
+        "flow": batch.flow,
+        "stage": batch.stage,
+        "version": batch.version,
+        "generation": str(batch.generation),
+        "batch": str(batch.batch_id),
+        "hash": batch.hash,
+        "process": batch.process,
+    }
+
+
+def _failure(failure: Failure) -> dict[str, str]:
+    said = {
+        "code": str(int(failure.code)),
+        "step": failure.step,
+        "exception": failure.exception,
+        "message": failure.message,
+    }
+    return said | ({"trace": failure.trace} if failure.trace else {})
+
+
+def _headers(own: Headers, details: Mapping[str, str]) -> Headers:
+    ours = {PREFIX + name: value.encode("utf-8", "replace") for name, value in details.items()}
+    kept = tuple((name, value) for name, value in own if name not in ours)
+    return (*kept, *ours.items())

@@ -1,0 +1,207 @@
+"""The flow: what a user writes. A flow file is plain Python; nothing of Spark is loaded by it.
+
+flow = Flow("page-views")
+
+@flow.step(topic("clicks"), schema="name string, visitor string, at bigint, url string")
+@expect("positive time", "at > 0")
+def views(clicks):
+    return clicks.where("name = 'page.viewed'")
+
+@flow.each(views, timeout_s=1)
+def label(view):
+    return {**view, "section": view["url"].split("/")[1]}
+
+flow.load(label, index("views", id="{visitor}-{at}"))
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeVar
+
+from towpath.errors import BadFlow
+from towpath.flow.graph import Stage, checked_stages
+from towpath.flow.nodes import Duplicates, Each, Expectation, Extra, Node, Output, Source, Step
+from towpath.flow.sinks.sink import Sink
+from towpath.flow.text.schema import Schema
+from towpath.flow.topic_reference import TopicReference
+
+AT_LEAST_ONCE = "at-least-once"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+EXPECTATIONS = "__towpath_expectations__"
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Input = Node | TopicReference
+SchemaLike = Any  # DDL text, StructType or JSON Schema
+
+
+class Flow:
+    """Topics in, steps, sinks out, under one name. The name is for ever: ledger, checkpoints and topics go by it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        delivery: Literal["at-least-once"] | str = AT_LEAST_ONCE,
+        version: str = "",
+        starting: Literal["earliest", "latest"] | None = None,
+        max_record_bytes: int | None = None,
+        error_topic: str | None = None,
+    ) -> None:
+        if not NAME.fullmatch(name):
+            raise BadFlow(f"a flow is named with letters, digits, - and _, 80 at most, not {name!r}")
+        if delivery != AT_LEAST_ONCE:
+            raise BadFlow(
+                f"flow {name!r}: delivery={delivery!r} is not there yet; {AT_LEAST_ONCE!r} is: nothing is lost, and "
+                "after a crash a sink without ids may get some deliveries twice"
+            )
+        self.name = name
+        self.delivery = delivery
+        self.version = version
+        self.starting = starting
+        self.max_record_bytes = max_record_bytes
+        self.error_topic = error_topic or f"{name}.errors"
+        self.nodes: list[Node] = []
+        self.outputs: list[Output] = []
+
+    def source(
+        self,
+        topics: TopicReference,
+        *,
+        schema: SchemaLike = None,
+        extra: Extra = "keep",
+        duplicates: Duplicates = "refuse",
+        expect: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> Source:
+        """Records of topics, for several steps; a step that is given a topic makes its own."""
+        made = Source(
+            self._free_name(name or "+".join(topics.source_names)),
+            topics.source_names,
+            Schema.of(schema, extra=extra) if schema is not None else None,
+            duplicates,
+            tuple(Expectation(*rule) for rule in (expect or {}).items()),
+        )
+        if made.expectations and made.schema is None:
+            raise BadFlow(f"source {made.name!r}: expectations are about columns; give the source a schema")
+        self.nodes.append(made)
+        return made
+
+    def step(
+        self,
+        *inputs: Input,
+        schema: SchemaLike = None,
+        extra: Extra = "keep",
+        duplicates: Duplicates = "refuse",
+        topics: Iterable[str] | None = None,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Step]:
+        """Make a step of a function from a DataFrame to a DataFrame; several inputs come as one, as they arrive."""
+
+        def made(function: Callable[..., Any]) -> Step:
+            above = self._inputs(inputs, schema, extra, duplicates)
+            step = Step(
+                self._free_name(name or function.__name__), above, function, _expectations(function), _named(topics)
+            )
+            self.nodes.append(step)
+            return step
+
+        return made
+
+    def each(
+        self,
+        *inputs: Input,
+        schema: SchemaLike = None,
+        extra: Extra = "keep",
+        duplicates: Duplicates = "refuse",
+        topics: Iterable[str] | None = None,
+        timeout_s: float | None = None,
+        deterministic: bool = False,
+        effects: bool = False,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Each]:
+        """Make a step of a Python function of one document: it returns none (filtered), one, or a list of several.
+
+        A function with a second parameter is also given the record: topic, partition, offset, key, headers, time, id.
+        """
+
+        def made(function: Callable[..., Any]) -> Each:
+            called = name or function.__name__
+            if _expectations(function):
+                raise BadFlow(f"each {called!r}: expectations are about columns; put them on a step")
+            if timeout_s is not None and not timeout_s > 0:
+                raise BadFlow(f"each {called!r}: timeout_s must be above 0, not {timeout_s!r}")
+            above = self._inputs(inputs, schema, extra, duplicates)
+            wants = len(inspect.signature(function).parameters) > 1
+            each = Each(
+                self._free_name(called), above, function, timeout_s, wants, deterministic, effects, _named(topics)
+            )
+            self.nodes.append(each)
+            return each
+
+        return made
+
+    def load(self, input: Input, sink: Sink | TopicReference, *, name: str | None = None) -> Output:
+        """Write what a step gives to a sink."""
+        target = sink.sink() if isinstance(sink, TopicReference) else sink
+        [above] = self._inputs((input,), None, "keep", "refuse")
+        output = Output(name or str(target), above, target)
+        if any(other.name == output.name for other in self.outputs):
+            raise BadFlow(f"flow {self.name!r} has two outputs named {output.name!r}; give one another name=")
+        self.outputs.append(output)
+        return output
+
+    def stages(self) -> list[Stage]:
+        """The parts that run by themselves, each with its own position; raises `BadFlow` when the graph is wrong."""
+        return checked_stages(self.name, self.nodes, self.outputs)
+
+    def _inputs(
+        self, inputs: tuple[Input, ...], schema: SchemaLike, extra: Extra, duplicates: Duplicates
+    ) -> tuple[Node, ...]:
+        if not inputs:
+            raise BadFlow("a step has at least one input: a topic or another step")
+        has_topic = any(isinstance(input, TopicReference) for input in inputs)
+        if schema is not None and not has_topic:
+            raise BadFlow("schema= is for topics; the columns of a step are what its function gives")
+        return tuple(
+            self.source(input, schema=schema, extra=extra, duplicates=duplicates)
+            if isinstance(input, TopicReference)
+            else self._own(input)
+            for input in inputs
+        )
+
+    def _own(self, node: Node) -> Node:
+        if not any(node is own for own in self.nodes):
+            raise BadFlow(f"{node!r} is no step of flow {self.name!r}")
+        return node
+
+    def _free_name(self, name: str) -> str:
+        taken = {node.name for node in self.nodes}
+        if name not in taken:
+            return name
+        raise BadFlow(f"flow {self.name!r} has two steps named {name!r}; give one another name=")
+
+    def __repr__(self) -> str:
+        return f"Flow({self.name!r})"
+
+
+def expect(name: str, expression: str) -> Callable[[Function], Function]:
+    """A rule that every row of a step must meet; one that does not goes to the errors with code 8 and this name."""
+
+    def marked(function: Function) -> Function:
+        rules = (Expectation(name, expression), *getattr(function, EXPECTATIONS, ()))
+        setattr(function, EXPECTATIONS, rules)
+        return function
+
+    return marked
+
+
+def _expectations(function: Callable[..., Any]) -> tuple[Expectation, ...]:
+    rules: tuple[Expectation, ...] = getattr(function, EXPECTATIONS, ())
+    return rules
+
+
+def _named(topics: Iterable[str] | None) -> frozenset[str] | None:
+    return None if topics is None else frozenset(topics)

@@ -1,0 +1,158 @@
+"""A flow at work in this process: all its stages, each in a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from towpath.db import Database
+from towpath.db.event_log import EventLog
+from towpath.events import Events
+from towpath.flow.flow import Flow
+from towpath.flow.graph import Stage
+from towpath.flow.ground import Ground
+from towpath.flow.helm import Helm
+from towpath.flow.judge import Judge
+from towpath.flow.ledger import Ledger
+from towpath.flow.pilot import Pilot, PilotState
+from towpath.flow.sampling import Sampler
+from towpath.flow.stage_run import StageRun
+from towpath.flow.stage_store import StageStore, take_stage
+from towpath.log.log import Log
+from towpath.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOIN_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a flow needs of the runtime."""
+
+    settings: Settings
+    database: Database
+    events: Events
+    event_log: EventLog
+    log: Log
+    open_spark: Callable[[], SparkSession]
+    owner: str  # this process's id
+
+
+@dataclass(frozen=True, slots=True)
+class StageView:
+    """A stage as it is at this moment, for a display."""
+
+    stage: str
+    pilot: Pilot
+    sample: dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Running:
+    ground: Ground
+    helm: Helm
+    sampler: Sampler
+    run: StageRun
+    thread: threading.Thread | None = None
+    error: BaseException | None = None
+    until_idle: bool = False
+
+    def work(self) -> None:
+        try:
+            self.run.run(until_idle=self.until_idle)
+        except BaseException as error:
+            self.error = error
+
+
+@dataclass(slots=True)
+class FlowRun:
+    """Takes the stages of a flow, runs them until they rest, and lets go of them."""
+
+    parts: Parts
+    flow: Flow
+    _running: list[_Running] = field(default_factory=list)
+
+    def start(self, *, until_idle: bool = False) -> None:
+        """Take every stage and start it; `NotTheOnlyOne` when another living process has one of them."""
+        stages = self.flow.stages()
+        self.parts.open_spark()
+        for stage in stages:
+            self._running.append(self._take(stage))
+        for running in self._running:
+            running.until_idle = until_idle
+            running.thread = threading.Thread(target=running.work, name=f"stage-{running.ground.name}", daemon=True)
+            running.thread.start()
+
+    def _take(self, stage: Stage) -> _Running:
+        parts, flow = self.parts, self.flow
+        stages = StageStore(parts.database)
+        with parts.database.transaction() as tx:
+            stages.ensure(tx, flow.name, stage.name, stage.topology(), flow.version)
+        row = take_stage(parts.database, stages, flow.name, stage.name, parts.owner)
+        ground = Ground(
+            parts.settings,
+            parts.database,
+            parts.events,
+            parts.event_log,
+            parts.log,
+            parts.open_spark,
+            flow,
+            stage,
+            parts.owner,
+            row,
+            stages,
+            Ledger(parts.database, parts.owner),
+        )
+        helm = Helm(
+            parts.database,
+            stages,
+            parts.events,
+            parts.event_log,
+            parts.settings.flow,
+            flow.name,
+            stage.name,
+            parts.owner,
+            row.pilot,
+        )
+        sampler = Sampler(ground)
+        judge = Judge.from_value(row.judge, parts.settings.flow)
+        return _Running(ground, helm, sampler, StageRun(ground, helm, judge, sampler))
+
+    @property
+    def is_running(self) -> bool:
+        return any(running.thread is not None and running.thread.is_alive() for running in self._running)
+
+    def views(self) -> list[StageView]:
+        return [
+            StageView(running.ground.stage.name, running.helm.pilot, running.sampler.latest)
+            for running in self._running
+        ]
+
+    def stop(self, reason: str = "asked to") -> None:
+        """Let every stage end after its present batch."""
+        for running in self._running:
+            running.run.stop(reason)
+
+    def wait(self, tick: Callable[[], None] = lambda: None) -> dict[str, PilotState]:
+        """Wait until all stages rest, and say in which states; raises what ended a stage by itself."""
+        while self.is_running:
+            for running in self._running:
+                if running.thread is not None:
+                    running.thread.join(JOIN_S)
+            tick()
+        self._release()
+        for running in self._running:
+            if running.error is not None:
+                raise running.error
+        return {running.ground.stage.name: running.helm.state for running in self._running}
+
+    def _release(self) -> None:
+        for running in self._running:
+            ground, pilot = running.ground, running.helm.pilot
+            if running.error is None and pilot.is_resting:
+                with ground.database.transaction() as tx:
+                    ground.stages.release(tx, ground.row.flow, ground.row.name, ground.owner, pilot)

@@ -1,0 +1,221 @@
+"""The `flow_batch` and `flow_gap` tables: what each batch read and what became of it; what was never read.
+
+A move is one guarded statement that also asks whether the process still runs the stage: one that was declared dead and
+replaced can commit nothing. Two batches of a stage are never open at once; the database refuses it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from towpath.clock import to_datetime
+from towpath.db import Database, Queries, Transaction
+from towpath.db.database import Row
+from towpath.db.text import storable
+from towpath.errors import FlowHalted, NotTheOnlyOne
+from towpath.flow.ledger_row import MOVES, Batch, BatchState, Counts, Digests, Gap, Timings, added
+from towpath.flow.pilot import IllegalFlowMove
+from towpath.flow.positions import Positions, Range
+from towpath.flow.stored_json import to_stored
+
+__all__ = ["Batch", "BatchState", "Gap", "Ledger"]
+
+
+class Ledger:
+    """Reads and moves batches inside a transaction that the caller opens.
+
+    `owner` is the process that runs the stages whose batches are moved; for reading alone none is needed.
+    """
+
+    def __init__(self, database: Database, owner: str = "") -> None:
+        self._sql = Queries("towpath.flow", "ledger", database.dialect)
+        self._owner = owner
+
+    # Moves
+
+    def snapshot(
+        self,
+        tx: Transaction,
+        flow: str,
+        stage: str,
+        generation: int,
+        batch_id: int,
+        hash: str,
+        positions: Positions,
+        units: Any = None,
+    ) -> Batch:
+        """Fix what a batch reads. When that was done before, this is another attempt; its `state` says how far it is.
+
+        `FlowHalted` when the batch was fixed with another hash: topology or checkpoint have changed under us.
+        """
+        which = {"flow": flow, "stage": stage, "generation": generation, "batch_id": batch_id, "owner": self._owner}
+        values = {"hash": hash, "positions": positions.to_json(), "units": to_stored(units)}
+        found = tx.rows(self._sql["snapshot"], {**which, **values})
+        if not found:
+            self._refuse_snapshot(tx, flow, stage, generation, batch_id)
+        return _batch(found[0])
+
+    def decide(
+        self,
+        tx: Transaction,
+        flow: str,
+        stage: str,
+        generation: int,
+        batch_id: int,
+        *,
+        counts: Counts,
+        timings: Timings | None = None,
+    ) -> Batch:
+        """What becomes of each record is fixed."""
+        which = {"flow": flow, "stage": stage, "generation": generation, "batch_id": batch_id}
+        values = {"counts": to_stored(counts), "timings": to_stored(timings or {})}
+        return self._move(tx, "decide", BatchState.DECIDED, which, values)
+
+    def commit(
+        self,
+        tx: Transaction,
+        flow: str,
+        stage: str,
+        generation: int,
+        batch_id: int,
+        *,
+        counts: Counts,
+        digests: Digests,
+        timings: Timings | None = None,
+    ) -> Batch:
+        """Every output has what it is to have. The totals of the stage grow by it in the same transaction."""
+        which = {"flow": flow, "stage": stage, "generation": generation, "batch_id": batch_id}
+        values = {"counts": to_stored(counts), "digests": to_stored(digests), "timings": to_stored(timings or {})}
+        committed = self._move(tx, "commit", BatchState.COMMITTED, which, values)
+        # The move has locked the row of the stage: nobody adds at the same time.
+        total = added(self.totals(tx, flow)[stage], counts)
+        tx.run(self._sql["save_totals"], {"flow": flow, "stage": stage, "totals": to_stored(total)})
+        return committed
+
+    def supersede_open(self, tx: Transaction, flow: str, stage: str) -> Batch | None:
+        """Before a reset: close the batch that is not committed, if there is one."""
+        found = tx.rows(self._sql["supersede_open"], {"flow": flow, "stage": stage, "owner": self._owner})
+        if not found:
+            self._check_owner(tx, flow, stage)
+        return _first(found)
+
+    def _move(
+        self, tx: Transaction, query: str, target: BatchState, which: dict[str, Any], values: dict[str, Any]
+    ) -> Batch:
+        found = tx.rows(self._sql[query], {**which, **values, "owner": self._owner})
+        if not found:
+            self._check_owner(tx, which["flow"], which["stage"])
+            now = self.read(tx, **which)
+            raise IllegalFlowMove(
+                _name(**which), now.state if now else "unknown", target, MOVES[now.state] if now else ()
+            )
+        return _batch(found[0])
+
+    def _refuse_snapshot(self, tx: Transaction, flow: str, stage: str, generation: int, batch_id: int) -> NoReturn:
+        name = _name(flow, stage, generation, batch_id)
+        current = self._check_owner(tx, flow, stage)
+        if current != generation:
+            raise FlowHalted(f"{name} cannot run: the stage is in generation {current}. Start it again.")
+        found = self.read(tx, flow, stage, generation, batch_id)
+        if found is None:
+            other = self.open_batch(tx, flow, stage)
+            raise FlowHalted(
+                f"{name} cannot run: batch {other.batch_id if other else '?'} is not committed. The checkpoint is "
+                f"ahead of the ledger; put the one back that belongs to it, or reset: towpath flow reset {flow}"
+            )
+        if found.state is BatchState.SUPERSEDED:
+            raise FlowHalted(f"{name} was given up by a reset and cannot run again. Start the stage again.")
+        raise FlowHalted(
+            f"{name} was to read {found.positions.to_json()} and now reads something else: the checkpoint or the "
+            f"flow's inputs have changed under it. Put the old checkpoint back, or reset: towpath flow reset {flow}"
+        )
+
+    def _check_owner(self, tx: Transaction, flow: str, stage: str) -> int:
+        """The generation of the stage that this process runs."""
+        found = tx.rows(self._sql["owner_of_stage"], {"flow": flow, "stage": stage})
+        other, generation = found[0] if found else (None, 0)
+        if other is None or other != self._owner:
+            raise NotTheOnlyOne(
+                f"stage {stage} of {flow} is run by {other or 'nobody'} now, not by {self._owner or 'this process'}"
+            )
+        return int(generation)
+
+    # Reading
+
+    def read(self, tx: Transaction, flow: str, stage: str, generation: int, batch_id: int) -> Batch | None:
+        which = {"flow": flow, "stage": stage, "generation": generation, "batch_id": batch_id}
+        return _first(tx.rows(self._sql["read_batch"], which))
+
+    def open_batch(self, tx: Transaction, flow: str, stage: str) -> Batch | None:
+        """The batch that is not committed yet."""
+        return _first(tx.rows(self._sql["open_batch"], {"flow": flow, "stage": stage}))
+
+    def last_committed(self, tx: Transaction, flow: str, stage: str, generation: int) -> Batch | None:
+        which = {"flow": flow, "stage": stage, "generation": generation}
+        return _first(tx.rows(self._sql["last_committed"], which))
+
+    def batches(
+        self, tx: Transaction, flow: str, stage: str, limit: int, before: tuple[int, int] | None = None
+    ) -> list[Batch]:
+        """The newest first; `before` is generation and batch id of the last one of the page before."""
+        generation, batch_id = before or (None, None)
+        which = {"flow": flow, "stage": stage, "limit": limit, "generation": generation, "batch_id": batch_id}
+        return [_batch(row) for row in tx.rows(self._sql["list_batches"], which)]
+
+    def totals(self, tx: Transaction, flow: str) -> dict[str, dict[str, Any]]:
+        """What all committed batches have counted, by stage; also those whose rows are gone."""
+        rows = tx.rows(self._sql["read_totals"], {"flow": flow})
+        return {stage: json.loads(totals) for stage, totals in rows}
+
+    # Gaps
+
+    def add_gap(
+        self,
+        tx: Transaction,
+        flow: str,
+        stage: str,
+        generation: int,
+        gap: Range,
+        reason: str,
+        batch_id: int | None = None,
+    ) -> bool:
+        """Write down what will never be read; whether that was news."""
+        which = {"flow": flow, "stage": stage, "generation": generation, "batch_id": batch_id}
+        return tx.run(self._sql["add_gap"], {**which, **gap._asdict(), "reason": storable(reason)}) > 0
+
+    def gaps(self, tx: Transaction, flow: str, stage: str | None = None) -> list[Gap]:
+        """The oldest first."""
+        rows = tx.rows(self._sql["list_gaps"], {"flow": flow, "stage": stage})
+        return [replace(Gap(*row), noticed_at=to_datetime(row[10])) for row in rows]
+
+
+def _name(flow: str, stage: str, generation: int, batch_id: int) -> str:
+    return f"batch {batch_id} of {flow}/{stage}, generation {generation},"
+
+
+def _first(rows: list[Row]) -> Batch | None:
+    return _batch(rows[0]) if rows else None
+
+
+def _batch(row: Row) -> Batch:
+    flow, stage, generation, batch_id, hash, positions, units, state, attempts, counts, digests, timings = row[:12]
+    started_at, decided_at, committed_at = row[12:]
+    return Batch(
+        flow,
+        stage,
+        generation,
+        batch_id,
+        hash,
+        Positions.from_json(positions),
+        json.loads(units),
+        BatchState(state),
+        attempts,
+        json.loads(counts),
+        json.loads(digests),
+        json.loads(timings),
+        to_datetime(started_at),
+        None if decided_at is None else to_datetime(decided_at),
+        None if committed_at is None else to_datetime(committed_at),
+    )

@@ -1,0 +1,97 @@
+"""What a flow is made of: sources, steps and outputs. Each is a value that knows its inputs; `Flow` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from towpath.flow.sinks.sink import Sink
+from towpath.flow.text.schema import Schema
+
+Extra = Literal["keep", "drop", "refuse"]
+Duplicates = Literal["refuse", "keep"]
+
+
+class Expectation(NamedTuple):
+    """A rule with a name: a SQL expression over a row that must be true; null counts as not met."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Source:
+    """Records of topics, read as JSON objects and held to a schema if there is one."""
+
+    name: str
+    topics: tuple[str, ...]
+    schema: Schema | None = None
+    duplicates: Duplicates = "refuse"
+    expectations: tuple[Expectation, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """A function from a DataFrame to a DataFrame: runs inside the JVM. Called, it is that function."""
+
+    name: str
+    inputs: tuple[Node, ...]
+    function: Callable[..., Any] = field(repr=False)
+    expectations: tuple[Expectation, ...] = ()
+    topics: frozenset[str] | None = None
+
+    def __call__(self, *frames: Any) -> Any:
+        return self.function(*frames)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Each:
+    """A Python function from one document to none, one or several. Called, it is that function."""
+
+    name: str
+    inputs: tuple[Node, ...]
+    function: Callable[..., Any] = field(repr=False)
+    timeout_s: float | None = None
+    wants_record: bool = False
+    deterministic: bool = False
+    effects: bool = False
+    topics: frozenset[str] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Output:
+    """What a step gives, written to a sink."""
+
+    name: str
+    input: Node
+    sink: Sink
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.input,)
+
+
+Node: TypeAlias = Source | Step | Each
+
+
+def sources_of(nodes: Sequence[Node | Output]) -> list[Source]:
+    """The sources that these are made from, each once, in the order in which they are met."""
+    found: dict[int, Source] = {}
+
+    def visit(node: Node | Output) -> None:
+        if isinstance(node, Source):
+            found.setdefault(id(node), node)
+        for above in node.inputs:
+            visit(above)
+
+    for node in nodes:
+        visit(node)
+    return list(found.values())

@@ -1,0 +1,96 @@
+"""What a batch came to, put together from the reports of its segments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from towpath.flow.worker.report import Counts, Failed, read_counts, read_failures
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Counts of inputs and deliveries, and where the failures lie.
+
+    Every input that was read was loaded, filtered or has failed: `read == loaded + filtered + failed`.
+    """
+
+    reports: list[Path] = field(default_factory=list)
+    read: int = 0
+    loaded: int = 0
+    failed: Counter[int] = field(default_factory=Counter)  # by code
+    filtered: Counter[str] = field(default_factory=Counter)  # by step
+    delivered: Counter[str] = field(default_factory=Counter)  # deliveries, by output
+    causes: Counter[str] = field(default_factory=Counter)  # failures, by step and fingerprint
+    digests: dict[str, dict[str, str]] = field(default_factory=dict)  # by output and unit
+
+    kept: list[Failed] | None = None
+
+    @property
+    def failures(self) -> Iterator[Failed]:
+        """The records that failed, read from the reports one by one."""
+        if self.kept is not None:
+            yield from self.kept
+            return
+        for report in self.reports:
+            yield from read_failures(report)
+
+    def keep_failures(self) -> None:
+        """Read them all, because the reports will be deleted: for the few records of a trial."""
+        self.kept = list(self.failures)
+
+    def causes_by_step(self) -> dict[str, dict[str, int]]:
+        """How often each fingerprint was seen, by the step or output at which it was."""
+        found: dict[str, dict[str, int]] = {}
+        for cause, count in self.causes.items():
+            step, _, fingerprint = cause.partition("\n")
+            found.setdefault(step, {})[fingerprint] = count
+        return found
+
+    def to_counts(self) -> dict[str, Any]:
+        return {
+            "read": self.read,
+            "loaded": self.loaded,
+            "filtered": dict(self.filtered),
+            "failed": {str(code): count for code, count in sorted(self.failed.items())},
+            "delivered": dict(self.delivered),
+        }
+
+
+def gather(directory: Path, chain: list[tuple[str, str]]) -> Outcome:
+    """Add up the reports of a batch.
+
+    `chain` names the segments in order with the DataFrame step that stands before each: what left one segment and did
+    not come to the next was filtered by that step.
+    """
+    outcome = Outcome()
+    sums: dict[str, Counts] = {}
+    for path in sorted(directory.glob("*.json")):
+        segment, _, unit = path.stem.rpartition("-")
+        counts = read_counts(path)
+        outcome.reports.append(path)
+        _add(outcome, counts, unit)
+        total = sums.setdefault(segment, Counts())
+        total.entered += counts.entered
+        total.left += counts.left
+        total.refused += counts.refused
+    for (before, _), (after, step) in pairwise(chain):
+        if gone := sums.get(before, Counts()).left - sums.get(after, Counts()).entered:
+            outcome.filtered[step] += gone
+    last = sums.get(chain[-1][0], Counts())
+    outcome.loaded = last.left - last.refused
+    return outcome
+
+
+def _add(outcome: Outcome, counts: Counts, unit: str) -> None:
+    outcome.read += counts.read
+    outcome.failed += counts.failed
+    outcome.filtered += counts.filtered
+    outcome.causes += counts.causes
+    outcome.delivered += counts.delivered
+    for output, digest in counts.digests.items():
+        outcome.digests.setdefault(output, {})[unit] = digest.hex

@@ -1,0 +1,275 @@
+"""From the graph of a stage to a Spark job: DataFrame steps stay in the JVM, all between them becomes segments.
+
+A DataFrame on its way has the columns of its step and one more, `_record`: the record that a row comes from, whole. A step
+must pass it on, or nobody could say any more where its rows come from.
+
+Work in Python is put off as long as possible: a source and the `each` steps and loads that stand on it become one
+segment, so that a record crosses into Python once. Columns that no step has touched keep their identity in Spark's own
+plan (`exprId`); by that it is known which fields to splice into the text of a record and which to leave as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from towpath.errors import BadFlow
+from towpath.flow.delivery import DeliveryIds
+from towpath.flow.graph import Stage
+from towpath.flow.nodes import Each, Expectation, Node, Output, Source, Step
+from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.calling import Call
+from towpath.flow.worker.giving import GiveColumns
+from towpath.flow.worker.loading import Load
+from towpath.flow.worker.preparing import HIDDEN, Columns
+from towpath.flow.worker.reading import UNMET, Excluded, ReadColumns, ReadRecords
+from towpath.flow.worker.records import RECORD
+from towpath.flow.worker.segment import Segment
+from towpath.log.spark_columns import SCHEMA
+from towpath.settings import Settings
+
+NOTHING = "nothing int"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a node gives: a DataFrame, and the work in Python that is still to be done on it."""
+
+    frame: DataFrame
+    begin: ReadRecords | None  # None: the frame has columns and `_record`
+    kept: frozenset[str] = frozenset()  # columns that are as they were read
+    fields: frozenset[str] | None = None  # the fields that were read into columns; None: no schema
+    unmet: str | None = None  # the step whose expectations are in the frame's column `_unmet`
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(name for name in self.frame.columns if name not in (RECORD, UNMET))
+
+
+class Plan:
+    """The job of one batch of a stage."""
+
+    def __init__(self, stage: Stage, batch: BatchPlace, excluded: Excluded, max_record_bytes: int) -> None:
+        self._stage = stage
+        self._batch = batch
+        self._excluded = excluded
+        self._max_record_bytes = max_record_bytes
+        self._made: dict[int, Rows] = {}
+        self.chain: list[tuple[str, str]] = []  # the segments in order, with the step that stands before each
+
+    def job(self, records: DataFrame) -> DataFrame:
+        """A DataFrame that does the work when it is collected; it gives no rows."""
+        self._made = {id(source): self._read(records, source) for source in self._stage.sources}
+        roots = {id(root): root for root in map(_root, self._stage.outputs)}
+        if len(roots) > 1:
+            names = " and ".join(repr(root.name) for root in roots.values())
+            raise BadFlow(
+                f"the outputs of stage {self._stage.name!r} stand on {names}; as yet all outputs of a stage must stand "
+                "on one source or DataFrame step, with each steps between"
+            )
+        [root] = roots.values()
+        return self._loaded(root, self._rows(root))
+
+    def _loaded(self, root: Node, rows: Rows) -> DataFrame:
+        outputs = self._stage.outputs
+        chains = [_chain(output) for output in outputs]
+        shared = _common(chains)
+        columns = self._columns(rows)
+        loads = tuple(
+            Load(output.name, output.sink, tuple(map(self._call, chain[len(shared) :])), columns)
+            for output, chain in zip(outputs, chains, strict=True)
+        )
+        begin: ReadRecords | ReadColumns
+        if rows.begin is not None:
+            begin, frame = rows.begin, rows.frame
+        else:
+            names = self._needed(rows, has_calls=any(chains))
+            begin, frame = self._read_columns(rows, root, names)
+        segment = self._segment(root.name, begin, tuple(map(self._call, shared)), loads)
+        return frame.mapInArrow(segment, NOTHING)
+
+    def _read_columns(self, rows: Rows, node: Node, names: tuple[str, ...]) -> tuple[ReadColumns, DataFrame]:
+        has_unmet = rows.unmet is not None
+        return ReadColumns(rows.unmet or node.name, names, has_unmet), _only(rows.frame, names, has_unmet)
+
+    def _columns(self, rows: Rows) -> Columns:
+        if rows.begin is not None:
+            return Columns()
+        visible = {name for name in rows.frame.columns if not name.startswith(HIDDEN)}
+        dropped = (rows.fields or frozenset()) - visible
+        return Columns(frozenset(visible - rows.kept), dropped)
+
+    def _needed(self, rows: Rows, *, has_calls: bool) -> tuple[str, ...]:
+        """The columns that are needed as Python values: all for functions, else what was changed or makes names."""
+        names = rows.columns
+        if has_calls:
+            return names
+        asked = {field for output in self._stage.outputs for field in _template_fields(output)}
+        if missing := sorted(asked - set(names)):
+            raise BadFlow(
+                f"an output names field {missing[0]!r}, which is no column of what it loads; it has {', '.join(names)}"
+            )
+        changed = self._columns(rows).changed
+        return tuple(name for name in names if name in changed or name in asked)
+
+    def _rows(self, node: Node) -> Rows:
+        made = self._made.get(id(node))
+        if made is None:
+            assert isinstance(node, Step)  # noqa: S101 - sources are made first, each steps belong to segments
+            made = self._made[id(node)] = self._step(node, self._given(self._single(node), node))
+        return made
+
+    def _single(self, step: Step) -> Node:
+        if len(step.inputs) == 1:
+            return step.inputs[0]
+        raise BadFlow(f"step {step.name!r} has several inputs; give it one source of several topics: topic('a', 'b')")
+
+    def _read(self, records: DataFrame, source: Source) -> Rows:
+        earlier = self._stage.sources[: self._stage.sources.index(source)]
+        begin = ReadRecords(
+            source.name,
+            None if len(self._stage.sources) == 1 else frozenset(source.topics),
+            self._max_record_bytes,
+            source.duplicates,
+            source.schema,
+            self._excluded,
+            is_first=not any(set(other.topics) & set(source.topics) for other in earlier),
+        )
+        rows = Rows(records, begin)
+        return rows if not source.expectations else self._give_read(rows, source)
+
+    def _given(self, node: Node, user: Step) -> Rows:
+        """What a node gives as columns, its work in Python done."""
+        if isinstance(node, Each):
+            raise BadFlow(
+                f"step {user.name!r} stands on each {node.name!r}, whose columns are not known; put the step before it"
+            )
+        rows = self._rows(node)
+        if isinstance(node, Source) and rows.begin is not None:
+            return self._give_read(rows, node)
+        return rows if rows.unmet is None else self._gate(rows, node)
+
+    def _give_read(self, rows: Rows, source: Source) -> Rows:
+        assert rows.begin is not None  # noqa: S101 - nobody has read them yet
+        schema = pa.schema([]) if source.schema is None else source.schema.arrow(nullable=True)
+        end = GiveColumns(schema)
+        frame = rows.frame.mapInArrow(self._segment(source.name, rows.begin, (), end), _spark_schema(end.arrow()))
+        fields = frozenset(schema.names)
+        return _expecting(Rows(frame, None, fields, fields), source.name, source.expectations)
+
+    def _gate(self, rows: Rows, node: Node) -> Rows:
+        """Takes out the rows that do not meet an expectation, before the next step sees them."""
+        frame = _only(rows.frame, rows.columns, has_unmet=True)
+        begin = ReadColumns(rows.unmet or node.name, (), has_expectations=True)
+        schema = to_arrow_schema(frame.drop(RECORD, UNMET).schema)
+        segment = self._segment(node.name, begin, (), GiveColumns(schema))
+        passed = frame.mapInArrow(segment, frame.drop(UNMET).schema)
+        return replace(rows, frame=passed, unmet=None)
+
+    def _step(self, step: Step, given: Rows) -> Rows:
+        if step.topics is not None:
+            given = replace(given, frame=given.frame.where(F.col(f"{RECORD}.topic").isin(sorted(step.topics))))
+        before = _identities(given.frame)
+        frame = step.function(given.frame)
+        if not isinstance(frame, DataFrame):
+            raise BadFlow(f"step {step.name!r} returns a DataFrame, not {type(frame).__name__}")
+        after = _identities(frame)
+        if after.get(RECORD) != before[RECORD]:
+            raise BadFlow(
+                f"step {step.name!r} loses the column {RECORD}, by which every row is known; add it: "
+                f'.select(…, "{RECORD}")'
+            )
+        kept = frozenset(name for name in given.kept if after.get(name) == before.get(name))
+        return _expecting(Rows(frame, None, kept, given.fields), step.name, step.expectations)
+
+    def _call(self, each: Each) -> Call:
+        batch = self._batch
+        ids = DeliveryIds(batch.flow, batch.stage, "")
+        return Call(each.name, each.function, each.timeout_s, each.wants_record, each.topics, batch.topic_ids, ids)
+
+    def _segment(
+        self,
+        after: str,
+        begin: ReadRecords | ReadColumns,
+        calls: tuple[Call, ...],
+        end: GiveColumns | tuple[Load, ...],
+    ) -> Segment:
+        name = f"segment{len(self.chain)}"
+        self.chain.append((name, after))
+        return Segment(name, begin, calls, end, self._batch)
+
+
+def _root(output: Output) -> Node:
+    """The node at which the last segment before an output begins: each steps belong to the segment."""
+    node = output.input
+    while isinstance(node, Each):
+        node = node.inputs[0]
+    return node
+
+
+def _chain(output: Output) -> list[Each]:
+    """The each steps before an output, first to last."""
+    chain: list[Each] = []
+    node = output.input
+    while isinstance(node, Each):
+        chain.insert(0, node)
+        node = node.inputs[0]
+    return chain
+
+
+def _common(chains: Sequence[Sequence[Each]]) -> list[Each]:
+    """The each steps with which all chains begin: they are called once for all outputs."""
+    shared = []
+    for steps in zip(*chains, strict=False):
+        if any(step is not steps[0] for step in steps):
+            break
+        shared.append(steps[0])
+    return shared
+
+
+def _template_fields(output: Output) -> list[str]:
+    templates = (output.sink.target, output.sink.id, output.sink.routing)
+    return [field for template in templates if template is not None for field in template.fields]
+
+
+def _only(frame: DataFrame, names: Sequence[str], has_unmet: bool) -> DataFrame:
+    return frame.select(*(F.col(f"`{name}`") for name in names), RECORD, *([UNMET] if has_unmet else []))
+
+
+def _expecting(rows: Rows, step: str, rules: Sequence[Expectation]) -> Rows:
+    if not rules:
+        return rows
+    names = [F.when(~F.coalesce(F.expr(rule.expression), F.lit(False)), F.lit(rule.name)) for rule in rules]
+    unmet = F.nullif(F.concat_ws(", ", *names), F.lit(""))
+    return replace(rows, frame=rows.frame.withColumn(UNMET, unmet), unmet=step)
+
+
+def _identities(frame: DataFrame) -> dict[str, Any]:
+    """For each column the number by which Spark's plan knows it: the same number is the same values."""
+    output = frame._jdf.queryExecution().analyzed().output()
+    found: dict[str, Any] = {}
+    for at in range(output.size()):
+        attribute = output.apply(at)
+        found[attribute.name()] = attribute.exprId().id()
+    return found
+
+
+def _spark_schema(schema: pa.Schema) -> Any:
+    return from_arrow_schema(schema, prefer_timestamp_ntz=False)
+
+
+def check_plan(spark: SparkSession, stage: Stage, settings: Settings) -> None:
+    """Put the plan together on no records, so that what is wrong with its steps shows before a query starts."""
+    place = BatchPlace("", stage.name, "", "", "", settings)
+    records = spark.createDataFrame([], SCHEMA)
+    try:
+        Plan(stage, place, {}, settings.flow.max_record_bytes).job(records)
+    except AnalysisException as error:
+        raise BadFlow(f"stage {stage.name!r}: {str(error).partition(chr(10))[0]}") from error

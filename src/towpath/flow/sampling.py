@@ -1,0 +1,66 @@
+"""How far a running stage is: position, end, lag and rate of each partition, looked at without stopping anything."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from typing import Any
+
+from towpath.flow.ground import Ground
+from towpath.flow.ledger_row import Batch
+from towpath.flow.outcome import Outcome
+from towpath.flow.positions import Spot
+
+RATE_WINDOW_S = 10.0
+
+
+class Sampler:
+    """Looks at the ends of the topics every so often and writes down the distance. Used by the stage's own thread."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._every_s = ground.settings.flow.sample_s
+        self._looked_at = 0.0
+        self._stops: dict[Spot, int] = {}
+        self._generation = 0
+        self._done: deque[tuple[float, int]] = deque()  # when, how many records
+        self.totals: Counter[str] = Counter()
+        self.latest: dict[str, Any] = {}
+        self.idle_looks = 0  # how often in a row there was nothing to read
+
+    def add(self, batch: Batch, outcome: Outcome) -> None:
+        """A batch was committed."""
+        self._stops.update(batch.positions.stops)
+        self._done.append((time.monotonic(), outcome.read))
+        self.totals.update(read=outcome.read, loaded=outcome.loaded, failed=sum(outcome.failed.values()))
+        self.totals.update(filtered=sum(outcome.filtered.values()), batches=1)
+        self.idle_looks = 0
+
+    def sample(self) -> None:
+        """Look, if it is time."""
+        now = time.monotonic()
+        if now - self._looked_at < self._every_s:
+            return
+        self._looked_at = now
+        ground = self._ground
+        if self._generation != ground.row.generation:
+            self._generation, self._stops = ground.row.generation, ground.last_stops()
+        partitions = [
+            self._partition(name, id, number, end)
+            for name, id in ground.topic_ids.items()
+            for number, end in sorted(ground.log.ends(name).items())
+        ]
+        lag = sum(each["lag"] for each in partitions)
+        self.idle_looks = self.idle_looks + 1 if lag == 0 else 0
+        self.latest = {"partitions": partitions, "lag": lag, "rate": self._rate(now), "totals": dict(self.totals)}
+        with ground.database.transaction() as tx:
+            ground.stages.save_sample(tx, ground.row.flow, ground.row.name, ground.owner, self.latest)
+
+    def _partition(self, topic: str, id: str, number: int, end: int) -> dict[str, Any]:
+        position = self._stops.get((id, number), 0)
+        return {"topic": topic, "partition": number, "position": position, "end": end, "lag": max(0, end - position)}
+
+    def _rate(self, now: float) -> float:
+        while self._done and now - self._done[0][0] > RATE_WINDOW_S:
+            self._done.popleft()
+        return round(sum(count for _, count in self._done) / RATE_WINDOW_S, 1)

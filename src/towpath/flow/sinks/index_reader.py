@@ -1,0 +1,94 @@
+"""Reading back what an index holds, for the audit: counts, ids and versions, never documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import orjson
+
+from towpath.errors import SinkError
+from towpath.flow.codes import ErrorCode
+from towpath.flow.sinks.index import IndexSink
+from towpath.flow.sinks.index_client import IndexClient, refused
+
+IDS_AT_ONCE = 5_000
+PAGE = 5_000  # what a server gives at once is 10,000 by default
+SCROLL = "2m"
+MISSING_IS_EMPTY = "ignore_unavailable=true&allow_no_indices=true"
+
+
+class Found(NamedTuple):
+    """A document that is there."""
+
+    target: str
+    id: str
+    version: int
+
+
+class IndexReader:
+    """Looks into indices by name or pattern (`views-*`). What was written shows after a `refresh`."""
+
+    def __init__(self, sink: IndexSink) -> None:
+        self._client = IndexClient(sink.address)
+
+    def refresh(self, target: str) -> None:
+        """Make what was written visible to the other methods."""
+        self._ask("POST", f"/{_name(target)}/_refresh?{MISSING_IS_EMPTY}")
+
+    def count(self, target: str) -> int:
+        """How many documents there are; 0 where there is no index."""
+        found = self._ask("GET", f"/{_name(target)}/_count?{MISSING_IS_EMPTY}")
+        return int(found["count"])
+
+    def existing(self, target: str, ids: Sequence[str]) -> dict[str, int]:
+        """The ids that are there, with the highest version of each. Finds them whatever they were routed by."""
+        versions: dict[str, int] = {}
+        for start in range(0, len(ids), IDS_AT_ONCE):
+            some = {"ids": {"values": list(ids[start : start + IDS_AT_ONCE])}}
+            for found in self._matching(target, some):
+                versions[found.id] = max(found.version, versions.get(found.id, 0))
+        return versions
+
+    def scan(self, target: str) -> Iterator[Found]:
+        """Every document, in no order, as they were when the scan began."""
+        return self._matching(target, {"match_all": {}})
+
+    def _matching(self, target: str, query: dict[str, Any]) -> Iterator[Found]:
+        search = {"query": query, "size": PAGE, "sort": ["_doc"], "_source": False, "version": True}
+        answer = self._ask("POST", f"/{_name(target)}/_search?scroll={SCROLL}&{MISSING_IS_EMPTY}", search)
+        scroll_id = answer.get("_scroll_id")
+        try:
+            while hits := _hits(answer):
+                yield from hits
+                if len(hits) < PAGE:
+                    break
+                answer = self._ask("POST", "/_search/scroll", {"scroll": SCROLL, "scroll_id": scroll_id})
+                scroll_id = answer.get("_scroll_id", scroll_id)
+        finally:
+            if scroll_id:
+                self._client.request("DELETE", "/_search/scroll", orjson.dumps({"scroll_id": scroll_id}))
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _ask(self, method: str, path: str, query: dict[str, Any] | None = None) -> dict[str, Any]:
+        answer = self._client.request(method, path, orjson.dumps(query) if query else None)
+        if answer.status != 200:
+            raise refused(answer, self._client.url)
+        found = answer.json()
+        if not isinstance(found, dict):
+            raise SinkError(ErrorCode.SINK_FAILED, self._client.url, "gave an answer that is not JSON")
+        if found.get("_shards", {}).get("failed"):
+            # A part of the documents would be taken for all of them.
+            raise SinkError(ErrorCode.SINK_FAILED, self._client.url, "some shards did not answer")
+        return found
+
+
+def _hits(answer: dict[str, Any]) -> list[Found]:
+    return [Found(hit["_index"], hit["_id"], hit["_version"]) for hit in answer["hits"]["hits"]]
+
+
+def _name(target: str) -> str:
+    return quote(target, safe="*,")

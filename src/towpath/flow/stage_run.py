@@ -1,0 +1,213 @@
+"""Drives one stage: configures it, runs its Spark query, and does what its pilot says about every error.
+
+There is one way to try again: the query ends, the stage waits, a new query starts from the same checkpoint and Spark
+gives it the same batch. So nothing ever waits inside Spark's callback, and a stage can be stopped at any time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from towpath.errors import BadFlow, BadSettings, FlowHalted, NotTheOnlyOne
+from towpath.events import Event, EventKind
+from towpath.flow.batch_run import BatchRun
+from towpath.flow.classify import classify
+from towpath.flow.configuring import Configuring
+from towpath.flow.ground import Ground
+from towpath.flow.helm import Helm
+from towpath.flow.judge import Judge
+from towpath.flow.pilot import PilotState, Trouble
+from towpath.flow.probe import Outage, Probe
+from towpath.flow.sampling import Sampler
+from towpath.flow.wish import Wish, WishKind
+from towpath.log.spark_source import read_stream
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 0.1
+WISH_S = 0.5
+IDLE_LOOKS = 2
+
+# What no waiting mends: the flow file, the settings or the ledger need a person.
+FOR_A_PERSON = (BadFlow, BadSettings, FlowHalted)
+
+
+class StageRun:
+    """One stage from its start to its rest."""
+
+    def __init__(self, ground: Ground, helm: Helm, judge: Judge, sampler: Sampler) -> None:
+        self._ground = ground
+        self._helm = helm
+        self._judge = judge
+        self._sampler = sampler
+        self._stop = threading.Event()
+        self._query: StreamingQuery | None = None
+        self._batch_error: BaseException | None = None
+        self._excluded: dict[int, Any] = {}  # by batch: what an earlier attempt has found to be at fault
+        self._outage: Outage | None = None
+        self._suspect: Probe | None = None
+        self._asked_at = 0.0
+        self._reason = "stopped"
+
+    def stop(self, reason: str = "asked to") -> None:
+        """End after the present batch. Safe from any thread."""
+        self._reason = reason
+        self._stop.set()
+
+    def run(self, *, until_idle: bool = False) -> PilotState:
+        """Run until it comes to rest, and return in which state."""
+        self._helm.start()
+        try:
+            while self._helm.state not in (PilotState.STOPPED, PilotState.HALTED):
+                if self._stop.is_set():
+                    self._end_query()
+                    self._helm.rest(PilotState.STOPPED, self._reason)
+                else:
+                    self._turn(until_idle)
+        finally:
+            self._end_query()
+        return self._helm.state
+
+    def _turn(self, until_idle: bool) -> None:
+        """One look at the state: do its work, or wait."""
+        try:
+            match self._helm.state:
+                case PilotState.CONFIGURE:
+                    self._end_query()
+                    Configuring(self._ground, self._helm).run()
+                case PilotState.RESET:
+                    Configuring(self._ground, self._helm).reset()
+                case PilotState.RETRY:
+                    self._wait(self._helm.resume)
+                case PilotState.HELD:
+                    self._wait(self._probe)
+                case PilotState.PAUSED:
+                    self._stop.wait(LOOK_S)
+                case _:
+                    self._flow(until_idle)
+        except NotTheOnlyOne:
+            raise
+        except FOR_A_PERSON as error:
+            self._end_query()
+            self._helm.rest(PilotState.HALTED, str(error))
+        except Exception as error:
+            self._end_query()
+            self._fail(error)
+        self._listen()
+
+    def _wait(self, go_on: Callable[[], None]) -> None:
+        if self._helm.is_due():
+            go_on()
+        else:
+            self._stop.wait(LOOK_S)
+
+    def _probe(self) -> None:
+        """Try one of the records that failed; go on when it passes."""
+        if self._suspect is not None and self._suspect.fails_still():
+            assert self._outage is not None  # noqa: S101 - a suspect comes with its outage
+            self._helm.hold(_trouble(self._outage))
+            return
+        if self._outage is not None:
+            self._judge.cleared(self._outage.where)
+        self._outage = self._suspect = None
+        self._helm.resume()
+
+    # A running query
+
+    def _flow(self, until_idle: bool) -> None:
+        if self._query is None:
+            self._query = self._start_query()
+        if self._query.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # parts of a second work as well
+            error = self._batch_error or self._query.exception()
+            self._query, self._batch_error = None, None
+            if error is not None:
+                raise error
+        self._sampler.sample()
+        self._helm.write()
+        if until_idle and self._sampler.idle_looks >= IDLE_LOOKS and self._helm.state is PilotState.EXTRACT:
+            self.stop("nothing more to read")
+
+    def _start_query(self) -> StreamingQuery:
+        ground = self._ground
+        starting = {(each.topic, each.partition): each.start for each in ground.row.starting}
+        records = read_stream(
+            ground.spark, ground.log, ground.input_topics, starting, ground.settings.flow.max_batch_records
+        )
+        writer = (
+            records.writeStream.queryName(f"{ground.name}#{ground.row.generation}")
+            .option("checkpointLocation", str(ground.checkpoint.spark))
+            .trigger(processingTime=f"{round(ground.settings.flow.trigger_s * 1000)} milliseconds")
+            .foreachBatch(self._on_batch)
+        )
+        return writer.start()
+
+    def _on_batch(self, records: DataFrame, batch_id: int) -> None:
+        """Called by Spark, in a thread of its own. What goes wrong is kept: Spark would make a text of it."""
+        try:
+            self._run_batch(records, batch_id)
+        except BaseException as error:
+            self._batch_error = error
+            raise
+
+    def _run_batch(self, records: DataFrame, batch_id: int) -> None:
+        excluded = self._excluded.setdefault(batch_id, {})
+        run = BatchRun(self._ground, self._helm, self._judge, batch_id, records, excluded=excluded)
+        outcome = run.run()
+        self._excluded.clear()
+        if outcome is not None:
+            self._helm.end_batch()
+            self._sampler.add(run.batch, outcome)
+            subject, data = self._ground.name, outcome.to_counts()
+            self._ground.events.publish(Event(EventKind.BATCH_COMMITTED, subject, data={"batch_id": batch_id, **data}))
+
+    def _end_query(self) -> None:
+        query, self._query = self._query, None
+        if query is not None and query.isActive:
+            query.stop()
+        self._batch_error = None
+
+    # Errors and wishes
+
+    def _fail(self, error: Exception) -> None:
+        if isinstance(error, Outage):
+            self._outage, self._suspect = error, error.probe
+            self._helm.hold(_trouble(error))
+            return
+        found = classify(error, self._helm.state)
+        logger.info("%s: %s", self._ground.name, found.message, exc_info=error)
+        self._helm.fail(Trouble(found.code, found.step, found.message))
+
+    def _listen(self) -> None:
+        if time.monotonic() - self._asked_at < WISH_S:
+            return
+        self._asked_at = time.monotonic()
+        ground = self._ground
+        with ground.database.transaction() as tx:
+            wish = ground.stages.take_wish(tx, ground.row.flow, ground.row.name, ground.owner)
+        if wish is not None:
+            self._grant(wish)
+
+    def _grant(self, wish: Wish) -> None:
+        reason = f"{wish.who}: {wish.why}"
+        match wish.kind:
+            case WishKind.STOP:
+                self.stop(reason)
+            case WishKind.PAUSE:
+                self._end_query()
+                self._helm.rest(PilotState.PAUSED, reason)
+            case WishKind.RESUME:
+                self._helm.resume()
+            case WishKind.RESET:
+                self._end_query()
+                Configuring(self._ground, self._helm).reset_to(wish.arguments)
+
+
+def _trouble(outage: Outage) -> Trouble:
+    return Trouble(outage.code, outage.where, str(outage))

@@ -1,0 +1,220 @@
+"""The `flow_stage` table: where each stage is, who runs it, and what is wanted of it.
+
+One process runs a stage. It takes the row, and each of its writes asks in the same statement whether the row is still
+its own: one that was declared dead and replaced changes nothing any more (`NotTheOnlyOne`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from towpath.clock import to_datetime
+from towpath.db import Database, Queries, Transaction
+from towpath.db.database import Row
+from towpath.db.processes import ProcessStore
+from towpath.db.text import storable
+from towpath.errors import BadName, BadValue, FlowHalted, NotTheOnlyOne, UnknownFlow
+from towpath.flow.pilot import Pilot
+from towpath.flow.positions import Positions
+from towpath.flow.stored_json import to_stored
+from towpath.flow.wish import POSSIBLE, Wish, WishKind, refusal
+
+Topics = Mapping[str, Sequence[str]]  # by name: the ids under which a topic has been seen, oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A stage as its row has it. `generation` is 0 until it has its first checkpoint."""
+
+    flow: str
+    name: str
+    generation: int
+    topology: Any
+    version: str
+    checkpoint: str
+    topics: Topics
+    starting: Positions
+    owner: str | None
+    pilot: Pilot
+    judge: dict[str, Any]
+    sample: dict[str, Any]
+    wish: Wish | None
+    created_at: datetime
+    updated_at: datetime
+
+
+class StageStore:
+    """Reads and changes stages inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = Queries("towpath.flow", "stages", database.dialect)
+
+    def ensure(self, tx: Transaction, flow: str, stage: str, topology: Any, version: str = "") -> Stage:
+        """The stage as its row has it; a new row if there is none. An old one keeps its topology: compare them."""
+        pilot = Pilot.new(self._database.now())
+        values = {
+            "topology": to_stored(topology),
+            "version": version,
+            "state": pilot.state,
+            "pilot": to_stored(pilot.to_value()),
+        }
+        tx.run(self._sql["insert_stage"], {"flow": flow, "stage": stage, **values})
+        return self.read(tx, flow, stage)
+
+    def read(self, tx: Transaction, flow: str, stage: str) -> Stage:
+        found = tx.rows(self._sql["read_stage"], {"flow": flow, "stage": stage})
+        if not found:
+            known = tx.rows(self._sql["list_names"], {})
+            raise UnknownFlow(f"{flow}/{stage}", (f"{each}/{name}" for each, name in known))
+        return _stage(found[0])
+
+    def list(self, tx: Transaction, flow: str | None = None) -> list[Stage]:
+        """All stages of a flow, or of all flows, by name."""
+        return [_stage(row) for row in tx.rows(self._sql["list_stages"], {"flow": flow})]
+
+    # Running it
+
+    def take(self, tx: Transaction, flow: str, stage: str, owner: str, dead: str | None = None) -> Stage:
+        """Begin to run the stage. Nobody may be running it but `dead`, whom the caller has found to be that."""
+        values = {"flow": flow, "stage": stage, "owner": owner, "dead": dead}
+        found = tx.rows(self._sql["take_stage"], values)
+        if not found:
+            other = self.read(tx, flow, stage).owner
+            raise NotTheOnlyOne(
+                f"process {other} runs stage {stage} of {flow}; stop it, or wait until its lease is over"
+            )
+        return _stage(found[0])
+
+    def release(self, tx: Transaction, flow: str, stage: str, owner: str, pilot: Pilot) -> None:
+        """End the work on a stage that has come to rest."""
+        if not pilot.is_resting:
+            raise BadValue(f"stage {stage} of {flow} is {pilot.state}; it can be left only paused, stopped or halted")
+        self._save(tx, "release_stage", flow, stage, owner, state=pilot.state, pilot=to_stored(pilot.to_value()))
+
+    def save_pilot(self, tx: Transaction, flow: str, stage: str, owner: str, pilot: Pilot) -> None:
+        self._save(tx, "save_pilot", flow, stage, owner, state=pilot.state, pilot=to_stored(pilot.to_value()))
+
+    def save_sample(self, tx: Transaction, flow: str, stage: str, owner: str, sample: Mapping[str, Any]) -> None:
+        self._save(tx, "save_sample", flow, stage, owner, sample=to_stored(sample))
+
+    def save_judge(self, tx: Transaction, flow: str, stage: str, owner: str, judge: Mapping[str, Any]) -> None:
+        self._save(tx, "save_judge", flow, stage, owner, judge=to_stored(judge))
+
+    def save_topology(self, tx: Transaction, flow: str, stage: str, owner: str, topology: Any, version: str) -> None:
+        self._save(tx, "save_topology", flow, stage, owner, topology=to_stored(topology), version=version)
+
+    def save_topics(self, tx: Transaction, flow: str, stage: str, owner: str, topics: Topics) -> None:
+        self._save(tx, "save_topics", flow, stage, owner, topics=to_stored(topics))
+
+    def new_generation(
+        self,
+        tx: Transaction,
+        before: Stage,
+        owner: str,
+        *,
+        checkpoint: str,
+        starting: Positions,
+        topics: Topics,
+    ) -> Stage:
+        """A new checkpoint that starts at these positions. Batches that are open are closed first, in the ledger."""
+        values = {"checkpoint": checkpoint, "starting": starting.to_json(), "topics": to_stored(topics)}
+        which = {"flow": before.flow, "stage": before.name, "owner": owner, "generation": before.generation + 1}
+        found = tx.rows(self._sql["begin_generation"], {**which, **values})
+        if not found:
+            self._check_owner(tx, before.flow, before.name, owner)
+            raise FlowHalted(
+                f"stage {before.name} of {before.flow} cannot begin generation {before.generation + 1}: "
+                "it has begun already, or a batch of the one before is open"
+            )
+        return _stage(found[0])
+
+    def _save(self, tx: Transaction, query: str, flow: str, stage: str, owner: str, **values: Any) -> None:
+        if not tx.run(self._sql[query], {"flow": flow, "stage": stage, "owner": owner, **values}):
+            self._check_owner(tx, flow, stage, owner)
+
+    def _check_owner(self, tx: Transaction, flow: str, stage: str, owner: str) -> None:
+        other = self.read(tx, flow, stage).owner
+        if other != owner:
+            raise NotTheOnlyOne(f"stage {stage} of {flow} is run by {other or 'nobody'} now, not by {owner}")
+
+    # What people want of it
+
+    def ask(
+        self,
+        tx: Transaction,
+        flow: str,
+        stage: str,
+        kind: WishKind,
+        who: str,
+        why: str,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Stage:
+        """Want something of a stage; returns the stage as it was. A newer wish takes the place of an older one.
+
+        `IllegalWish` when its state does not allow it.
+        """
+        if not who.strip() or not why.strip():
+            raise BadName("who asks something of a stage gives a name and a reason")
+        before = self.read(tx, flow, stage)
+        values = {"wish": kind, "who": storable(who), "why": storable(why), "args": to_stored(arguments or {})}
+        which = {"flow": flow, "stage": stage, "states": json.dumps(sorted(POSSIBLE[kind]))}
+        if not tx.rows(self._sql["ask"], {**which, **values}):
+            raise refusal(flow, stage, kind, self.read(tx, flow, stage).pilot.state)
+        return before
+
+    def take_wish(self, tx: Transaction, flow: str, stage: str, owner: str) -> Wish | None:
+        """What is wanted, if anything; it is this process's to do now. Whoever does not run the stage gets nothing."""
+        which = {"flow": flow, "stage": stage, "owner": owner}
+        found = tx.rows(self._sql["read_wish"], dict(which))
+        if not found:
+            return None
+        kind, _, _, at, _ = found[0]
+        taken = tx.rows(self._sql["take_wish"], {**which, "wish": kind, "at": at})
+        return _wish(found[0]) if taken else None
+
+
+def take_stage(database: Database, stages: StageStore, flow: str, stage: str, owner: str) -> Stage:
+    """Begin to run a stage, also one whose last owner is dead. A living one refuses: `NotTheOnlyOne`.
+
+    Process rows live in another file on SQLite, so who is dead is asked first; that it is still the same one who has
+    the stage is asked again by the statement that takes it.
+    """
+    with database.read() as tx:
+        other = stages.read(tx, flow, stage).owner
+    dead = None
+    if other is not None and other != owner:
+        with database.beats.glance() as beats:
+            dead = None if ProcessStore(database).living(beats, [other]) else other
+    with database.transaction() as tx:
+        return stages.take(tx, flow, stage, owner, dead)
+
+
+def _stage(row: Row) -> Stage:
+    flow, name, generation, topology, version, checkpoint, topics, starting, owner, pilot, judge, sample = row[:12]
+    return Stage(
+        flow,
+        name,
+        generation,
+        json.loads(topology),
+        version,
+        checkpoint,
+        json.loads(topics),
+        Positions.from_json(starting),
+        owner,
+        Pilot.from_json(pilot),
+        json.loads(judge),
+        json.loads(sample),
+        _wish(row[12:17]),
+        to_datetime(row[17]),
+        to_datetime(row[18]),
+    )
+
+
+def _wish(row: Row) -> Wish | None:
+    kind, who, why, at, arguments = row
+    return None if kind is None else Wish(WishKind(kind), who, why, to_datetime(at), json.loads(arguments))

@@ -1,0 +1,3 @@
+-- name: allowed
+-- Not a query: a list of states.
+select value from json_each(:states);

@@ -1,0 +1,53 @@
+"""Trying a part of a batch: to find the record on which it dies, or to see whether an outage is over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from towpath.flow.failure import Failure
+from towpath.flow.ground import Ground
+from towpath.flow.nodes import Output
+from towpath.flow.outcome import Outcome, gather
+from towpath.flow.plan import Plan
+from towpath.flow.positions import Range
+from towpath.flow.sinks.nowhere import Nowhere
+from towpath.flow.worker.batch_place import BatchPlace
+from towpath.log.spark_source import read_batch
+
+Excluded = Mapping[tuple[str, int], Mapping[int, Failure]]
+
+
+class Trial:
+    """Runs the steps on ranges of the input. Nothing is written unless `is_real`: then to the sinks, as always."""
+
+    def __init__(self, ground: Ground, place: BatchPlace, excluded: Excluded, *, is_real: bool = False) -> None:
+        self._ground = ground
+        self._place = place
+        self._excluded = excluded
+        self._is_real = is_real
+
+    def run(self, part: Range) -> Outcome:
+        """What becomes of the records of a range; raises what the job raises."""
+        ground = self._ground
+        directory = ground.checkpoint.begin_reports(f"{self._place.hash}-try")
+        stage = ground.stage if self._is_real else replace(ground.stage, outputs=self._nowhere())
+        plan = Plan(stage, replace(self._place, directory=str(directory)), self._excluded, ground.max_record_bytes)
+        try:
+            plan.job(self._records(part)).collect()
+            outcome = gather(directory, plan.chain)
+            outcome.keep_failures()
+            return outcome
+        finally:
+            ground.checkpoint.forget_reports(f"{self._place.hash}-try")
+
+    def _records(self, part: Range) -> DataFrame:
+        ground, spot = self._ground, (part.topic, part.partition)
+        # Every other partition of the topic is read from its end to its end.
+        ends = {(part.topic, number): end for number, end in ground.log.ends(part.topic).items()}
+        return read_batch(ground.spark, ground.log, [part.topic], {**ends, spot: part.start}, {**ends, spot: part.stop})
+
+    def _nowhere(self) -> tuple[Output, ...]:
+        return tuple(replace(output, sink=Nowhere.instead_of(output.sink)) for output in self._ground.stage.outputs)

@@ -1,0 +1,114 @@
+"""The functions of `each` steps: called with one document at a time, each call on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from towpath.flow.codes import ErrorCode
+from towpath.flow.delivery import DeliveryIds
+from towpath.flow.failure import Failure
+from towpath.flow.text.changes import copied
+from towpath.flow.worker.breadcrumb import Breadcrumb
+from towpath.flow.worker.chunk import Chunk, Document
+from towpath.flow.worker.watchdog import OverTime, Watchdog
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One `each` step as it goes to the workers."""
+
+    step: str
+    function: Callable[..., Any]
+    timeout_s: float | None
+    wants_record: bool
+    topics: frozenset[str] | None
+    topic_ids: Mapping[str, str]
+    ids: DeliveryIds  # of inputs: of what is delivered to no output yet
+
+
+class Caller:
+    """Calls the function of one step for every row of a chunk."""
+
+    def __init__(self, call: Call, breadcrumb: Breadcrumb) -> None:
+        self._call = call
+        self._breadcrumb = breadcrumb
+        self._watchdog = None if call.timeout_s is None else Watchdog(call.timeout_s, breadcrumb.stuck)
+
+    def run(self, chunk: Chunk) -> None:
+        """Replace the documents of the chunk by what the function gives for them."""
+        came = chunk.count_inputs()
+        failed: dict[int, Failure] = {}
+        given = list(self._rows(chunk, failed))
+        chunk.inputs = [input for input, _, _ in given]
+        chunk.befores = [before for _, before, _ in given]
+        chunk.documents = [document for _, _, document in given]
+        chunk.fail(failed)
+        if gone := came - len(failed) - chunk.count_inputs():
+            chunk.filtered[self._call.step] += gone
+
+    def _rows(self, chunk: Chunk, failed: dict[int, Failure]) -> Iterator[tuple[int, Document, Document]]:
+        """Input, document as it was and document as it is, for each that the function gives."""
+        breadcrumb, only, records = self._breadcrumb, self._call.topics, chunk.records
+        topics, partitions, offsets = records.topics, records.partitions, records.offsets
+        breadcrumb.enter(self._call.step)
+        for input, document, before in zip(chunk.inputs, chunk.documents, chunk.befores, strict=True):
+            if only is not None and topics[input] not in only:
+                continue
+            if before is document:
+                document = copied(document)
+            breadcrumb.at(topics[input], partitions[input], offsets[input])
+            given = self._given(document, chunk, input, failed)
+            if type(given) is dict:
+                yield input, before, given
+            elif given is not None:
+                for one in self._several(given, input, failed):
+                    yield input, before, one
+        breadcrumb.leave()
+
+    def _given(self, document: Document, chunk: Chunk, input: int, failed: dict[int, Failure]) -> Any:
+        call, watchdog = self._call, self._watchdog
+        try:
+            if watchdog is not None:
+                watchdog.begin()
+            try:
+                if call.wants_record:
+                    return call.function(document, self._info(chunk, input))
+                return call.function(document)
+            finally:
+                if watchdog is not None:
+                    watchdog.end()
+        except OverTime:
+            message = f"took longer than {call.timeout_s:g} s for one record"
+            failed.setdefault(input, Failure(ErrorCode.TRANSFORM_FAILED, call.step, "OverTime", message))
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as error:
+            failed.setdefault(input, Failure.of(ErrorCode.TRANSFORM_FAILED, call.step, error))
+        return None
+
+    def _info(self, chunk: Chunk, input: int) -> object:
+        records = chunk.records
+        topic, partition, offset = records.topics[input], records.partitions[input], records.offsets[input]
+        id = self._call.ids.of(self._call.topic_ids.get(topic, topic), partition, offset, 0)
+        return records.info(input, id.hex())
+
+    def _several(self, given: Any, input: int, failed: dict[int, Failure]) -> Sequence[Document]:
+        if isinstance(given, list | tuple) and all(type(one) is dict for one in given):
+            return given
+        what = f"gave {type(given).__name__}; an each step returns a dict, a list of dicts, or None"
+        failed.setdefault(input, Failure(ErrorCode.TRANSFORM_FAILED, self._call.step, "TypeError", what))
+        return ()
+
+    def close(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.close()
+
+
+def open_callers(calls: Sequence[Call], breadcrumb: Breadcrumb, closing: ExitStack) -> list[Caller]:
+    callers = [Caller(call, breadcrumb) for call in calls]
+    for caller in callers:
+        closing.callback(caller.close)
+    return callers

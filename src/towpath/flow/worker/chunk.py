@@ -1,0 +1,58 @@
+"""Rows on their way through a segment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from towpath.flow.failure import Failure
+from towpath.flow.text.changes import copied
+from towpath.flow.worker.records import Records
+
+Document = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Some rows with the inputs that they come from.
+
+    `inputs[i]` is the place in `records` of the input of row i; the rows of one input stand together. `befores[i]` is
+    the document as the segment got it and `documents[i]` as it is now: what differs is spliced into the record's text.
+    An input that has failed has no rows any more.
+    """
+
+    records: Records
+    inputs: Sequence[int]
+    documents: list[Document]
+    befores: list[Document]
+    failed: dict[int, Failure] = field(default_factory=dict)
+    columns: list[pa.Array] = field(default_factory=list)  # the rows as columns, until a function has changed them
+    filtered: Counter[str] = field(default_factory=Counter)  # inputs without rows, by the step that gave none
+
+    def fail(self, failures: dict[int, Failure]) -> None:
+        """Take out all rows of these inputs."""
+        if failures:
+            self.failed.update(failures)
+            self.keep([row for row, input in enumerate(self.inputs) if input not in failures])
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep these rows only."""
+        self.inputs = [self.inputs[row] for row in rows]
+        if self.columns:
+            places = pa.array(rows, pa.int64())
+            self.columns = [column.take(places) for column in self.columns]
+        self.documents = [self.documents[row] for row in rows]
+        self.befores = [self.befores[row] for row in rows]
+
+    def count_inputs(self) -> int:
+        """How many inputs have a row."""
+        return len(self.inputs) if isinstance(self.inputs, range) else len(set(self.inputs))
+
+    def fork(self) -> Chunk:
+        """The same rows for another output, whose functions may do to the documents what they want."""
+        documents = [copied(document) for document in self.documents]
+        return Chunk(self.records, self.inputs, documents, self.befores)

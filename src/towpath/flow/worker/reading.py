@@ -1,0 +1,154 @@
+"""How a segment begins: records are read as JSON, or columns come from a step in the JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from towpath.flow.codes import ErrorCode
+from towpath.flow.failure import Failure, bounded
+from towpath.flow.nodes import Duplicates
+from towpath.flow.text.reading import read_documents
+from towpath.flow.text.schema import Schema
+from towpath.flow.worker.chunk import Chunk, Document
+from towpath.flow.worker.records import RECORD, Records
+from towpath.flow.worker.report import Report
+
+UNMET = "_unmet"
+Excluded = Mapping[tuple[str, int], Mapping[int, Failure]]  # by topic and partition, by offset
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRecords:
+    """Begins with records of topics. `excluded` are known to end the worker or a step, and fail before they are read."""
+
+    source: str
+    topics: frozenset[str] | None  # None: all that come
+    max_bytes: int
+    duplicates: Duplicates
+    schema: Schema | None
+    excluded: Excluded
+    is_first: bool = True  # of several sources that read the same records one counts them
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], report: Report) -> Iterator[Chunk]:
+        for batch in batches:
+            mine = self._mine(batch)
+            if mine.num_rows:
+                yield self._chunk(Records.of_batch(mine), report)
+
+    def _mine(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.topics is None:
+            return batch
+        return batch.filter(pc.is_in(batch.column("topic"), pa.array(sorted(self.topics), pa.string())))
+
+    def _chunk(self, records: Records, report: Report) -> Chunk:
+        if self.is_first:
+            report.counts.read += len(records)
+        known = self._known_failures(records)
+        values = records.values
+        if known:
+            values = [b"{}" if at in known else value for at, value in enumerate(values)]
+        documents, failures = read_documents(
+            values, step=self.source, max_bytes=self.max_bytes, duplicates=self.duplicates
+        )
+        failures.update(known)
+        # Those that could not be read leave at once.
+        chunk = Chunk(records, range(len(records)), cast(list[Document], documents), cast(list[Document], documents))
+        chunk.fail(failures)
+        if self.schema is not None:
+            columns, misfits = self.schema.columns(chunk.documents, step=self.source)
+            chunk.columns = columns.columns
+            chunk.fail({chunk.inputs[row]: failure for row, failure in misfits.items()})
+        report.counts.entered += len(chunk.documents)
+        return chunk
+
+    def _known_failures(self, records: Records) -> dict[int, Failure]:
+        if not self.excluded:
+            return {}
+        coordinates = zip(records.topics, records.partitions, records.offsets, strict=True)
+        return {
+            at: found
+            for at, (topic, partition, offset) in enumerate(coordinates)
+            if (found := self.excluded.get((topic, partition), {}).get(offset)) is not None
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumns:
+    """Begins with the rows of a step in the JVM: its columns, the record, and which expectations were not met."""
+
+    step: str
+    names: tuple[str, ...]  # the columns that this segment needs as Python values
+    has_expectations: bool
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], report: Report) -> Iterator[Chunk]:
+        for batch in _whole_inputs(batches):
+            yield self._chunk(batch, report)
+
+    def _chunk(self, batch: pa.RecordBatch, report: Report) -> Chunk:
+        records = Records.of_struct(batch.column(RECORD))
+        inputs = _first_rows(records)
+        documents = self._documents(batch)
+        chunk = Chunk(records, inputs, documents, documents)
+        chunk.columns = [batch.column(at) for at, name in enumerate(batch.schema.names) if name not in (RECORD, UNMET)]
+        report.counts.entered += chunk.count_inputs()
+        if self.has_expectations:
+            unmet = batch.column(UNMET)
+            if unmet.null_count < len(unmet):
+                chunk.fail(self._not_met(chunk, unmet.to_pylist()))
+        return chunk
+
+    def _documents(self, batch: pa.RecordBatch) -> list[Document]:
+        columns = [batch.column(name).to_pylist() for name in self.names]
+        if not columns:
+            return [{} for _ in range(batch.num_rows)]
+        names = self.names
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _not_met(self, chunk: Chunk, unmet: list[str | None]) -> dict[int, Failure]:
+        return {
+            chunk.inputs[row]: Failure(ErrorCode.NOT_VALID, self.step, bounded(rules, 200), f"not met: {rules}")
+            for row, rules in enumerate(unmet)
+            if rules is not None
+        }
+
+
+def _whole_inputs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches cut so that the rows of one input are never in two of them."""
+    carried: pa.RecordBatch | None = None
+    for batch in batches:
+        if carried is not None:
+            batch = pa.concat_batches([carried, batch])
+        begin = _last_input(batch)
+        carried = batch.slice(begin)
+        if begin:
+            yield batch.slice(0, begin)
+    if carried is not None and carried.num_rows:
+        yield carried
+
+
+def _last_input(batch: pa.RecordBatch) -> int:
+    """Where the rows of the last input begin."""
+    struct = batch.column(RECORD)
+    last: int = batch.num_rows - 1
+    own = [struct.field(name) for name in ("topic", "partition", "offset")]
+    coordinates = [column[last] for column in own]
+    while last > 0 and all(column[last - 1] == value for column, value in zip(own, coordinates, strict=True)):
+        last -= 1
+    return last
+
+
+def _first_rows(records: Records) -> list[int]:
+    """For each row the first row of the same input."""
+    first = 0
+    rows = []
+    offsets, partitions, topics = records.offsets, records.partitions, records.topics
+    for row, offset in enumerate(offsets):
+        if offset != offsets[first] or partitions[row] != partitions[first] or topics[row] != topics[first]:
+            first = row
+        rows.append(first)
+    return rows

@@ -1,0 +1,90 @@
+"""The records of an Arrow batch, as Python values when one of them is asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from towpath.log.spark_columns import ARROW_SCHEMA, COLUMNS
+
+RECORD = "_record"
+RECORD_TYPE = pa.struct(list(ARROW_SCHEMA))
+
+
+class RecordInfo(NamedTuple):
+    """What an `each` function may ask about the record that it works on. `id` is the same on every attempt."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    id: str
+
+
+class Records:
+    """The columns of some records, each made into a list when it is first used."""
+
+    def __init__(self, columns: dict[str, pa.Array]) -> None:
+        self.columns = columns
+
+    @classmethod
+    def of_batch(cls, batch: pa.RecordBatch) -> Records:
+        return cls({name: batch.column(name) for name in COLUMNS})
+
+    @classmethod
+    def of_struct(cls, struct: pa.StructArray) -> Records:
+        return cls({name: struct.field(name) for name in COLUMNS})
+
+    def struct(self) -> pa.StructArray:
+        return pa.StructArray.from_arrays([self.columns[name] for name in COLUMNS], fields=list(RECORD_TYPE))
+
+    def __len__(self) -> int:
+        return len(self.columns["offset"])
+
+    @cached_property
+    def topics(self) -> list[str]:
+        return self._list("topic")
+
+    @cached_property
+    def partitions(self) -> list[int]:
+        return self._list("partition")
+
+    @cached_property
+    def offsets(self) -> list[int]:
+        return self._list("offset")
+
+    @cached_property
+    def values(self) -> list[bytes | None]:
+        return self._list("value")
+
+    @cached_property
+    def keys(self) -> list[bytes | None]:
+        column = self.columns["key"]
+        return [None] * len(column) if column.null_count == len(column) else self._list("key")
+
+    @cached_property
+    def timestamps_ms(self) -> list[int]:
+        microseconds = self.columns["timestamp"].cast(pa.int64())
+        return [(value or 0) // 1000 for value in microseconds.to_pylist()]
+
+    def headers(self, at: int) -> tuple[tuple[str, bytes | None], ...]:
+        return tuple((header["key"], header["value"]) for header in self.columns["headers"][at].as_py() or ())
+
+    def info(self, at: int, id: str) -> RecordInfo:
+        return RecordInfo(
+            self.topics[at],
+            self.partitions[at],
+            self.offsets[at],
+            self.timestamps_ms[at],
+            self.keys[at],
+            self.headers(at),
+            id,
+        )
+
+    def _list(self, name: str) -> list[Any]:
+        values: list[Any] = self.columns[name].to_pylist()
+        return values

@@ -1,0 +1,185 @@
+"""What a segment tells the driver: counts, and the records that failed, whole.
+
+Two files for each task in the directory of the batch: the failures as Arrow, then the counts as JSON, whose presence says
+that the task came to its end. A task that is run again replaces both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from towpath.flow.codes import ErrorCode
+from towpath.flow.delivery import Digest
+from towpath.flow.failure import Failure
+from towpath.flow.worker.chunk import Chunk
+from towpath.flow.worker.records import RECORD, RECORD_TYPE, Records
+
+FLUSH_ROWS = 1_000
+FLUSH_BYTES = 16 << 20
+
+_FAILURE = [
+    ("code", pa.int8()),
+    ("step", pa.string()),
+    ("exception", pa.string()),
+    ("message", pa.string()),
+    ("trace", pa.string()),
+    ("output", pa.string()),
+    ("delivery_id", pa.binary()),
+]
+SCHEMA = pa.schema([(RECORD, RECORD_TYPE), *_FAILURE])
+
+
+@dataclass(slots=True)
+class Counts:
+    """What happened in a segment, by name of step, output or code; the parts of a batch are added up."""
+
+    read: int = 0  # records that belong to a source of this segment
+    entered: int = 0  # inputs that came in, without those that failed at once
+    left: int = 0  # inputs that went on, or were handed to a sink
+    refused: int = 0  # inputs of which a sink refused something
+    filtered: Counter[str] = field(default_factory=Counter)  # inputs, by the step that gave nothing for them
+    failed: Counter[int] = field(default_factory=Counter)  # inputs, by code
+    delivered: Counter[str] = field(default_factory=Counter)  # deliveries, by output
+    causes: Counter[str] = field(default_factory=Counter)  # failures, by step and fingerprint
+    digests: dict[str, Digest] = field(default_factory=dict)  # of delivery ids, by output
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "read": self.read,
+            "entered": self.entered,
+            "left": self.left,
+            "refused": self.refused,
+            "filtered": dict(self.filtered),
+            "failed": {str(code): count for code, count in self.failed.items()},
+            "delivered": dict(self.delivered),
+            "causes": dict(self.causes),
+            "digests": {output: digest.hex for output, digest in self.digests.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Counts:
+        return cls(
+            value["read"],
+            value["entered"],
+            value["left"],
+            value["refused"],
+            Counter(value["filtered"]),
+            Counter({int(code): count for code, count in value["failed"].items()}),
+            Counter(value["delivered"]),
+            Counter(value["causes"]),
+            {output: Digest.from_hex(text) for output, text in value["digests"].items()},
+        )
+
+
+class Failed(NamedTuple):
+    """One record that failed, with the coordinates at which this stage read it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    failure: Failure
+    output: str | None
+    delivery_id: bytes | None
+
+
+class Report:
+    """Collects in a worker, and is written when the task has come to its end."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.counts = Counts()
+        self._failures = directory / f"{name}.arrow"
+        self._counts = directory / f"{name}.json"
+        self._aside = directory / f".{name}.{os.getpid()}"
+        self._file: pa.NativeFile | None = None
+        self._stream: pa.RecordBatchStreamWriter | None = None
+
+    def add(self, chunk: Chunk) -> None:
+        """Note what became of the inputs of a chunk that leaves its segment."""
+        self.counts.left += chunk.count_inputs()
+        self.counts.filtered += chunk.filtered
+        if chunk.failed:
+            self.fail(chunk.records, chunk.failed)
+
+    def fail(
+        self,
+        records: Records,
+        failures: dict[int, Failure],
+        output: str | None = None,
+        delivery_ids: dict[int, bytes] | None = None,
+        *,
+        is_counted: bool = True,
+    ) -> None:
+        """Note that the records at these places have failed."""
+        places = list(failures)
+        for failure in failures.values():
+            self.counts.failed[int(failure.code)] += is_counted
+            self.counts.causes[f"{failure.step}\n{failure.fingerprint}"] += 1
+        columns = list(zip(*failures.values(), strict=True))
+        ids = [(delivery_ids or {}).get(place) for place in places]
+        for begin in range(0, len(places), FLUSH_ROWS):
+            part = slice(begin, begin + FLUSH_ROWS)
+            struct = records.struct().take(pa.array(places[part], pa.int64()))
+            details = [pa.array(column[part], type) for column, (_, type) in zip(columns, _FAILURE, strict=False)]
+            more = [pa.array([output] * len(struct), pa.string()), pa.array(ids[part], pa.binary())]
+            self._write(pa.RecordBatch.from_arrays([struct, *details, *more], schema=SCHEMA))
+
+    def _write(self, batch: pa.RecordBatch) -> None:
+        if self._stream is None:
+            self._file = pa.OSFile(str(self._aside), "wb")
+            self._stream = pa.ipc.new_stream(self._file, SCHEMA)
+        self._stream.write_batch(batch)
+
+    def finish(self) -> None:
+        """Make the report visible."""
+        if self._stream is not None and self._file is not None:
+            self._stream.close()
+            self._file.close()
+            os.replace(self._aside, self._failures)
+        else:
+            self._failures.unlink(missing_ok=True)
+        self._aside.write_text(json.dumps(self.counts.to_json()), encoding="utf-8")
+        os.replace(self._aside, self._counts)
+
+
+def read_counts(path: Path) -> Counts:
+    return Counts.from_json(json.loads(path.read_text(encoding="utf-8")))
+
+
+def read_failures(path: Path) -> Iterator[Failed]:
+    """The failures of one report; `path` is that of its counts."""
+    file = path.with_suffix(".arrow")
+    if not file.exists():
+        return
+    with pa.OSFile(str(file)) as opened, pa.ipc.open_stream(opened) as stream:
+        for batch in stream:
+            yield from _failed(batch)
+
+
+def _failed(batch: pa.RecordBatch) -> Iterator[Failed]:
+    records = Records.of_struct(batch.column(RECORD))
+    details = [batch.column(name).to_pylist() for name, _ in _FAILURE]
+    for at, (code, step, exception, message, trace, output, delivery_id) in enumerate(zip(*details, strict=True)):
+        yield Failed(
+            records.topics[at],
+            records.partitions[at],
+            records.offsets[at],
+            records.timestamps_ms[at],
+            records.keys[at],
+            records.values[at],
+            records.headers(at),
+            Failure(ErrorCode(code), step, exception, message, trace),
+            output,
+            delivery_id,
+        )

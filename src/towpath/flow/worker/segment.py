@@ -1,0 +1,59 @@
+"""One run of work in Python, as it is sent to the workers and called by Spark for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.breadcrumb import SUFFIX, Breadcrumb
+from towpath.flow.worker.calling import Call, Caller, open_callers
+from towpath.flow.worker.chunk import Chunk
+from towpath.flow.worker.giving import GiveColumns
+from towpath.flow.worker.loading import Load, OpenLoad, load_all
+from towpath.flow.worker.reading import ReadColumns, ReadRecords
+from towpath.flow.worker.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Begin, calls, end: columns for the JVM, or loads, after which nothing goes back."""
+
+    name: str
+    begin: ReadRecords | ReadColumns
+    calls: tuple[Call, ...]
+    end: GiveColumns | tuple[Load, ...]
+    batch: BatchPlace
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `mapInArrow` calls in a worker."""
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        yield from self.run(batches, str(context.partitionId() if context is not None else 0))
+
+    def run(self, batches: Iterator[pa.RecordBatch], unit: str) -> Iterator[pa.RecordBatch]:
+        directory = Path(self.batch.directory)
+        report = Report(directory, f"{self.name}-{unit}")
+        breadcrumb = Breadcrumb(directory / f"{self.name}-{unit}{SUFFIX}")
+        with ExitStack() as closing:
+            callers = open_callers(self.calls, breadcrumb, closing)
+            chunks = self._called(batches, callers, report)
+            if isinstance(self.end, GiveColumns):
+                for chunk in chunks:
+                    yield self.end.batch(chunk, report)
+            else:
+                ends = [OpenLoad(load, self.batch, unit, breadcrumb, report, closing) for load in self.end]
+                load_all(ends, chunks, report)
+        report.finish()
+        breadcrumb.close()
+
+    def _called(self, batches: Iterator[pa.RecordBatch], callers: list[Caller], report: Report) -> Iterator[Chunk]:
+        for chunk in self.begin.chunks(batches, report):
+            for caller in callers:
+                caller.run(chunk)
+            yield chunk

@@ -1,0 +1,255 @@
+"""The rows of stages: one process runs a stage, and what it no longer runs it cannot change."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.support.quiet import Quiet, let_die
+from tests.support.tables import by_hand, rows
+
+from towpath.errors import BadName, BadValue, DatabaseError, FlowHalted, IllegalWish, NotTheOnlyOne, UnknownFlow
+from towpath.flow.codes import ErrorCode
+from towpath.flow.ledger import Ledger
+from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits
+from towpath.flow.positions import Positions, Range
+from towpath.flow.stage_store import Stage, StageStore, take_stage
+from towpath.flow.wish import POSSIBLE, WishKind
+
+FLOW, STAGE = "page-views", "main"
+TOPOLOGY = {"steps": ["views", "label"]}
+AT = Positions.of([Range("clicks", "id-1", 0, 0, 0), Range("clicks", "id-1", 1, 7, 7)])
+WAITS = Waits(0.2, 60.0, random.Random(1))
+
+
+class Bench:
+    """One stage, and the shortest way to do something with its row."""
+
+    def __init__(self, quiet: Quiet) -> None:
+        self.database = quiet.database
+        self.me = quiet.process.id
+        self.stages = StageStore(quiet.database)
+        self.do("ensure", TOPOLOGY, "1")
+
+    def do(self, method: str, *arguments: Any, **named: Any) -> Any:
+        with self.database.transaction() as tx:
+            return getattr(self.stages, method)(tx, FLOW, STAGE, *arguments, **named)
+
+    def take(self) -> Stage:
+        return take_stage(self.database, self.stages, FLOW, STAGE, self.me)
+
+    def read(self) -> Stage:
+        stage: Stage = self.do("read")
+        return stage
+
+    def begin(self, before: Stage, **values: Any) -> Stage:
+        defaults: dict[str, Any] = {"checkpoint": "/c/1", "starting": AT, "topics": {"clicks": ["id-1"]}}
+        with self.database.transaction() as tx:
+            return self.stages.new_generation(tx, before, self.me, **{**defaults, **values})
+
+    def in_state(self, state: PilotState) -> Stage:
+        self.take()
+        self.do("save_pilot", self.me, Pilot(state, 1, resumes=PilotState.LOAD, next_try=2))
+        return self.read()
+
+
+@pytest.fixture
+def bench(quiet: Quiet) -> Bench:
+    return Bench(quiet)
+
+
+def test_a_new_stage_rests_and_has_no_checkpoint(bench: Bench) -> None:
+    stage = bench.read()
+    assert (stage.flow, stage.name, stage.topology, stage.version) == (FLOW, STAGE, TOPOLOGY, "1")
+    assert (stage.generation, stage.checkpoint, stage.starting, stage.topics) == (0, "", Positions(), {})
+    assert (stage.owner, stage.wish, stage.judge, stage.sample) == (None, None, {}, {})
+    assert stage.pilot.state is PilotState.STOPPED
+    assert stage.created_at == stage.updated_at
+
+
+def test_ensuring_again_leaves_the_row_alone(bench: Bench) -> None:
+    before = rows(bench.database, "flow_stage")
+    assert bench.do("ensure", {"other": True}, "2").topology == TOPOLOGY
+    assert rows(bench.database, "flow_stage") == before
+
+
+def test_an_unknown_stage_says_which_there_are(bench: Bench) -> None:
+    with bench.database.read() as tx, pytest.raises(UnknownFlow, match=r"no flow is named 'x/y'.*: page-views/main"):
+        bench.stages.read(tx, "x", "y")
+
+
+def test_stages_are_listed_by_flow(bench: Bench) -> None:
+    with bench.database.transaction() as tx:
+        bench.stages.ensure(tx, "other", "b", {})
+        bench.stages.ensure(tx, FLOW, "late", {})
+        everything = [(stage.flow, stage.name) for stage in bench.stages.list(tx)]
+        of_flow = [stage.name for stage in bench.stages.list(tx, FLOW)]
+    assert everything == [("other", "b"), (FLOW, "late"), (FLOW, STAGE)]
+    assert of_flow == ["late", STAGE]
+
+
+# Who runs it
+
+
+def test_a_living_owner_refuses_another(bench: Bench, make_quiet: Callable[..., Quiet]) -> None:
+    assert bench.take().owner == bench.me
+    assert bench.take().owner == bench.me  # the same one may ask twice
+    other = Bench(make_quiet())
+    with pytest.raises(NotTheOnlyOne, match=bench.me):
+        other.take()
+    assert bench.read().owner == bench.me
+
+
+def test_a_dead_owners_stage_is_taken_over_and_the_dead_can_change_nothing(
+    quiet: Quiet, make_quiet: Callable[..., Quiet]
+) -> None:
+    dead, other_quiet = Bench(quiet), make_quiet()
+    stage = dead.take()
+    running = stage.pilot.started(1)
+    dead.do("save_pilot", dead.me, running)
+    let_die(quiet, other_quiet)
+    other = Bench(other_quiet)
+    with pytest.raises(NotTheOnlyOne):
+        other.take()  # its lease is over, but nobody has declared it dead
+    other_quiet.caretaker.run_once()
+    taken = other.take()
+    assert (taken.owner, taken.pilot) == (other.me, running)
+    before = rows(other.database, "flow_stage")
+    writes: list[tuple[str, tuple[Any, ...]]] = [
+        ("save_pilot", (running,)),
+        ("save_sample", ({},)),
+        ("save_judge", ({},)),
+        ("save_topology", ({}, "2")),
+        ("save_topics", ({},)),
+        ("release", (running.stopped("over", 2),)),
+    ]
+    for method, arguments in writes:
+        with pytest.raises(NotTheOnlyOne, match=f"is run by {other.me} now, not by {dead.me}"):
+            dead.do(method, dead.me, *arguments)
+    with pytest.raises(NotTheOnlyOne):
+        dead.begin(stage)
+    assert rows(other.database, "flow_stage") == before
+    other.do("ask", WishKind.STOP, "ada", "enough")
+    assert dead.do("take_wish", dead.me) is None
+    assert other.do("take_wish", other.me).kind is WishKind.STOP
+
+
+def test_who_took_over_meanwhile_is_not_robbed(bench: Bench) -> None:
+    """Between finding the owner dead and taking the stage, a third one was faster."""
+    bench.do("take", "third")
+    with pytest.raises(NotTheOnlyOne, match="third"):
+        bench.do("take", bench.me, "first-who-died")
+
+
+def test_a_released_stage_is_free(bench: Bench, make_quiet: Callable[..., Quiet]) -> None:
+    running = bench.take().pilot.started(1)
+    with pytest.raises(BadValue, match="configure; it can be left only paused, stopped or halted"):
+        bench.do("release", bench.me, running)
+    bench.do("release", bench.me, running.paused("lunch", 5))
+    stage = Bench(make_quiet()).take()
+    assert (stage.pilot.state, stage.pilot.reason) == (PilotState.PAUSED, "lunch")
+
+
+def test_what_is_saved_is_read(bench: Bench) -> None:
+    bench.take()
+    running = Pilot.new(1).started(2)
+    pilot = running.failed(Trouble(ErrorCode.NETWORK, "s", "cut \x00 off \ud800"), 3, WAITS)
+    bench.do("save_pilot", bench.me, pilot)
+    bench.do("save_sample", bench.me, {"partitions": {"clicks/0": {"lag": 3, "rate": 1.5}}})
+    bench.do("save_judge", bench.me, {"window": 1})
+    bench.do("save_topics", bench.me, {"clicks": ["id-1", "id-2"]})
+    bench.do("save_topology", bench.me, {"steps": []}, "2")
+    stage = bench.read()
+    error = pilot.last_error
+    assert error is not None
+    assert stage.pilot == replace(pilot, last_error=replace(error, message="cut \\0 off \\ud800"))
+    assert stage.sample == {"partitions": {"clicks/0": {"lag": 3, "rate": 1.5}}}
+    assert (stage.judge, stage.topics) == ({"window": 1}, {"clicks": ["id-1", "id-2"]})
+    assert (stage.topology, stage.version) == ({"steps": []}, "2")
+
+
+@pytest.mark.parametrize("state", PilotState)
+def test_every_state_can_be_stored(bench: Bench, state: PilotState) -> None:
+    assert bench.in_state(state).pilot.state is state
+
+
+def test_generations_follow_each_other(bench: Bench) -> None:
+    first = bench.begin(bench.take())
+    assert (first.generation, first.checkpoint, first.starting, first.topics) == (1, "/c/1", AT, {"clicks": ["id-1"]})
+    with pytest.raises(FlowHalted, match="cannot begin generation 1: it has begun already"):
+        bench.begin(replace(first, generation=0))
+    assert bench.begin(first, checkpoint="/c/2").generation == 2
+
+
+def test_a_generation_does_not_begin_over_an_open_batch(bench: Bench) -> None:
+    first, ledger = bench.begin(bench.take()), Ledger(bench.database, bench.me)
+    with bench.database.transaction() as tx:
+        ledger.snapshot(tx, FLOW, STAGE, 1, 0, "0" * 64, AT)
+    with pytest.raises(FlowHalted, match="or a batch of the one before is open"):
+        bench.begin(first)
+    with bench.database.transaction() as tx:
+        ledger.supersede_open(tx, FLOW, STAGE)
+    assert bench.begin(first).generation == 2
+
+
+# What people want of it
+
+
+@pytest.mark.parametrize("kind", WishKind)
+@pytest.mark.parametrize("state", PilotState)
+def test_a_wish_is_taken_once_or_refused(bench: Bench, state: PilotState, kind: WishKind) -> None:
+    bench.in_state(state)
+    if state not in POSSIBLE[kind]:
+        with pytest.raises(IllegalWish, match=f"is {state}: it cannot {kind}; possible now: "):
+            bench.do("ask", kind, "ada", "because")
+        assert bench.read().wish is None
+        return
+    before = bench.do("ask", kind, "ada", "because", {"to": "earliest"})
+    assert (before.wish, before.pilot.state) == (None, state)
+    wish = bench.read().wish
+    assert wish is not None
+    assert (wish.kind, wish.who, wish.why, wish.arguments) == (kind, "ada", "because", {"to": "earliest"})
+    assert bench.do("take_wish", bench.me) == wish
+    assert bench.do("take_wish", bench.me) is None
+    assert bench.read().wish is None
+
+
+def test_a_newer_wish_takes_the_place_of_an_older(bench: Bench) -> None:
+    bench.in_state(PilotState.EXTRACT)
+    bench.do("ask", WishKind.PAUSE, "ada", "lunch")
+    before = bench.do("ask", WishKind.STOP, "grace", "no, home")
+    assert (before.wish.kind, before.wish.who) == (WishKind.PAUSE, "ada")
+    assert bench.do("take_wish", bench.me).kind is WishKind.STOP
+
+
+@pytest.mark.parametrize(("who", "why"), [("", "because"), ("ada", " ")])
+def test_a_wish_needs_a_name_and_a_reason(bench: Bench, who: str, why: str) -> None:
+    bench.in_state(PilotState.EXTRACT)
+    with pytest.raises(BadName):
+        bench.do("ask", WishKind.PAUSE, who, why)
+
+
+REFUSED = [
+    "update flow_stage set state = 'resting'",
+    "update flow_stage set state = 'extract'",  # the pilot says otherwise
+    "update flow_stage set owner = null",
+    "update flow_stage set wish = 'pause'",
+    "update flow_stage set wish = 'dance', wish_who = 'a', wish_why = 'b', wish_at = 1, wish_args = '{}'",
+    "update flow_stage set wish_at = 1",
+    "update flow_stage set pilot = 'not json'",
+    "update flow_stage set pilot = '{}'",
+    "update flow_stage set generation = -1",
+    "update flow_stage set flow = ''",
+]
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_what_a_person_types_is_right_or_refused(bench: Bench, statement: str) -> None:
+    bench.in_state(PilotState.LOAD)
+    before = rows(bench.database, "flow_stage")
+    with pytest.raises(DatabaseError):
+        by_hand(bench.database, statement)
+    assert rows(bench.database, "flow_stage") == before
