@@ -20,7 +20,7 @@ from towpath.stack.spark_cluster import SparkCluster
 from towpath.testing import servers
 from towpath.testing.servers import postgres_server
 
-pytest_plugins = ["tests.support.cli", "tests.support.logs", "tests.support.spark"]
+pytest_plugins = ["tests.support.cli", "tests.support.logs", "tests.support.spark", "tests.support.flows"]
 
 FAST = {
     "process": {"heartbeat_s": 0.2, "lease_s": 1.0},

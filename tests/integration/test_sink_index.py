@@ -33,7 +33,7 @@ def deliveries(
     count = len(documents)
     values: dict[str, Any] = {
         "payloads": [each if isinstance(each, bytes) else orjson.dumps(each) for each in documents],
-        "targets": targets or ["unused"] * count,
+        "targets": targets or ["orders"] * count,
         "ids": ids or [f"id-{number}" for number in range(count)],
         "delivery_ids": [bytes([number % 256]) * 32 for number in range(count)],
         "versions": list(range(count)),

@@ -45,6 +45,13 @@ class Told(NamedTuple):
 Stage = Callable[[bytes], Told | None]  # None: ask the real server
 
 
+class QuietServer(ThreadingHTTPServer):
+    """Clients that hang up are what these tests are about."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
+
+
 class BulkProxy:
     """Passes requests on, unless `stage` answers."""
 
@@ -54,7 +61,7 @@ class BulkProxy:
         self.headers: list[dict[str, str]] = []
         self._target = target
         self._pool = urllib3.PoolManager(maxsize=4, retries=False)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = QuietServer(("127.0.0.1", 0), self._handler())
         if tls is not None:
             self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         scheme = "https" if tls else "http"
@@ -96,9 +103,12 @@ class BulkProxy:
                 self.send_header("content-length", str(told.length or len(told.data)))
                 self.end_headers()
                 self.wfile.write(told.data)
+                self.wfile.flush()
                 self.close_connection = told.length is not None
 
             do_GET = do_PUT = do_DELETE = do_POST
+
+            wbufsize = -1  # headers and data go in one packet
 
             def log_message(self, *words: object) -> None:
                 pass

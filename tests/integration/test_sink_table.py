@@ -135,8 +135,8 @@ def test_rows_that_the_database_refuses_do_not_stop_the_others(home, make):
 def test_constraints_of_a_table_that_was_there_hold(home, make):
     kinds = ("blob", "integer", "text") if home.is_sqlite else ("bytea", "bigint", "jsonb")
     home.sql(
-        f"create table orders (id text, delivery_id {kinds[0]} unique, version {kinds[1]}, document {kinds[2]}, "
-        "n bigint check (n < 3), m bigint unique)"
+        f"create table orders (id text, delivery_id {kinds[0]}, version {kinds[1]}, document {kinds[2]}, "
+        "n bigint check (n < 3), m bigint unique, unique (version, delivery_id))"
     )
     documents = [{"n": 1, "m": 1}, {"n": 5, "m": 2}, {"n": 2, "m": 1}, {"n": 2, "m": 3}]
     refusals = write(make(columns={"n": "bigint", "m": "bigint"}), deliveries(documents, delivery_ids=ids(4)))
@@ -178,7 +178,7 @@ HOSTILE = ['quo"te', "semi; drop table orders; --", "ünï", "per%cent %s", "que
 def test_hostile_names_are_only_names(home, make, name):
     sink = make(name, columns={name + "x": "text"}, id="{n}")
     hostile_value = "'); drop table orders; --"
-    handed = deliveries([{name + "x": hostile_value}], delivery_ids=ids(1))
+    handed = deliveries([{name + "x": hostile_value}], targets=[name], delivery_ids=ids(1))
     assert write(sink, handed, handed) == []
     assert home.sql(f"select {quoted(name + 'x')} from {quoted(name)}") == [(hostile_value,)]
     tables = sink.open()
@@ -209,7 +209,7 @@ def test_many_rows_in_portions(home, make, monkeypatch):
     tables = make().open()
     assert tables.count("orders") == count
     assert tables.duplicates("orders") == 0
-    assert sorted(tables.delivery_ids("orders")) == ids(count)
+    assert sorted(tables.scan("orders")) == list(zip(ids(count), range(count), strict=True))
     assert tables.existing("orders", ids(2_000, count - 1_000)) == {
         id: n for n, id in enumerate(ids(count)) if n >= count - 1_000
     }
@@ -227,7 +227,7 @@ def test_duplicates_are_seen(home, make):
 def test_a_missing_table_is_an_empty_one(make):
     tables = make().open()
     assert (tables.count("none"), tables.duplicates("none"), tables.existing("none", ids(1))) == (0, 0, {})
-    assert list(tables.delivery_ids("none")) == []
+    assert list(tables.scan("none")) == []
     tables.close()
 
 

@@ -9,21 +9,27 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-from hypothesis import assume, given
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from towpath.flow.text import Unreadable, changes, copied, read_document, splice, splice_rows
 from towpath.flow.text.members import first_repeated, members
+
+unhurried = settings(deadline=None)  # the machine may have other things to do, and the first array loads pandas
 
 SPACE = st.text(" \t\n\r", max_size=2).map(str.encode)
 DIGITS = st.text("0123456789", min_size=1, max_size=22)
 INTEGERS = st.tuples(st.sampled_from(["", "-"]), st.one_of(st.just("0"), DIGITS.map(lambda x: x.lstrip("0") or "0")))
 FRACTIONS = st.one_of(st.just(""), DIGITS.map(lambda digits: f".{digits}"))
 EXPONENTS = st.one_of(
-    st.just(""), st.tuples(st.sampled_from(["e", "E", "e+", "E-", "e-"]), st.integers(0, 400)).map(lambda x: f"{x[0]}{x[1]}")
+    st.just(""),
+    st.tuples(st.sampled_from(["e", "E", "e+", "E-", "e-"]), st.integers(0, 400)).map(lambda x: f"{x[0]}{x[1]}"),
 )
 NUMBERS = st.tuples(INTEGERS.map("".join), FRACTIONS, EXPONENTS).map("".join)
-ODD_NUMBERS = st.sampled_from(["1.0", "1e2", "-0", "-0.0", "1E+2", "0.1", "10.50", "1e400", "1e-400", "9007199254740993"])
+ODD_NUMBERS = st.sampled_from(
+    ["1.0", "1e2", "-0", "-0.0", "1E+2", "0.1", "10.50", "1e400", "1e-400", "9007199254740993"]
+)
 PLAIN_NUMBERS = st.integers(-(2**63), 2**64 - 1).map(str) | st.floats(allow_nan=False, allow_infinity=False).map(repr)
 LETTERS = st.sampled_from([*'ab:,"\\{}[] é€\n/', "\U0001f600"])
 
@@ -100,12 +106,14 @@ def by_the_book(text: bytes) -> Any:
 EDITED = st.one_of(st.integers(), st.booleans(), st.none(), st.text(LETTERS, max_size=3), st.just([1, {"a": 2.5}]))
 
 
+@unhurried
 @given(objects())
 def test_every_number_read_is_the_number_in_the_text(made: tuple[bytes, Any]) -> None:
     text, _ = made
     assert exact_numbers(read_document(text)) == by_the_book(text)
 
 
+@unhurried
 @given(NUMBERS)
 def test_a_float_is_read_only_where_it_prints_as_the_same_number(token: str) -> None:
     value = read_document(f'{{"v":{token}}}'.encode())["v"]
@@ -115,6 +123,7 @@ def test_a_float_is_read_only_where_it_prints_as_the_same_number(token: str) -> 
         assert near in (float("inf"), float("-inf")) or Decimal(repr(near)) != value
 
 
+@unhurried
 @given(objects(), objects())
 def test_a_repeated_name_is_found_exactly_when_there_is_one(one: tuple[bytes, Any], other: tuple[bytes, Any]) -> None:
     text = b"{" + b",".join(filter(None, (one[0].strip()[1:-1].strip(), other[0].strip()[1:-1].strip()))) + b"}"
@@ -123,18 +132,17 @@ def test_a_repeated_name_is_found_exactly_when_there_is_one(one: tuple[bytes, An
         assert len(read_document(text)) == len(names)
         return
     assert first_repeated(text) is not None
-    try:
+    with pytest.raises(Unreadable, match="stands twice"):
         read_document(text)
-    except Unreadable as error:
-        assert error.rule == "repeated name"
-    else:
-        raise AssertionError("a repeated name was not noticed")
 
 
+@unhurried
 @given(objects())
 def test_members_are_cut_where_they_stand(made: tuple[bytes, list[tuple[str, bytes, bytes]]]) -> None:
     text, parts = made
-    found = [(name, text[start:value].rstrip(b" \t\r\n:"), text[value:end]) for name, start, value, end in members(text)]
+    found = [
+        (name, text[start:value].rstrip(b" \t\r\n:"), text[value:end]) for name, start, value, end in members(text)
+    ]
     assert [name for name, _, _ in found] == [name for name, _, _ in parts]
     assert [value for _, _, value in found] == [value for _, _, value in parts]
 
@@ -163,12 +171,14 @@ def assert_spliced(before: bytes, after: bytes, changed: Mapping[str, Any], drop
     assert list(read) == list(expected)
 
 
+@unhurried
 @given(edits())
 def test_splicing_touches_only_what_changed(made: tuple[bytes, Any, dict[str, Any], list[str]]) -> None:
     text, _, changed, dropped = made
     assert_spliced(text, splice(text, changed, dropped), changed, dropped)
 
 
+@unhurried
 @given(st.lists(edits(), min_size=1, max_size=4))
 def test_splicing_rows_is_splicing_each(made: list[tuple[bytes, Any, dict[str, Any], list[str]]]) -> None:
     texts = [text for text, _, _, _ in made]
@@ -179,6 +189,7 @@ def test_splicing_rows_is_splicing_each(made: list[tuple[bytes, Any, dict[str, A
     assert spliced == [splice(text, changed, dropped) for text in texts]
 
 
+@unhurried
 @given(st.lists(objects(), min_size=1, max_size=4), st.text("abc", min_size=1, max_size=1))
 def test_arrow_columns_are_spliced_as_their_values_are(made: list[tuple[bytes, Any]], name: str) -> None:
     texts = [text for text, _ in made]
@@ -186,8 +197,11 @@ def test_arrow_columns_are_spliced_as_their_values_are(made: list[tuple[bytes, A
     assert splice_rows(texts, [name], [pa.array(numbers)]) == splice_rows(texts, [name], [numbers])
 
 
+@unhurried
 @given(objects(), st.text(LETTERS, max_size=2), EDITED)
-def test_a_step_that_adds_a_field_leaves_all_others_as_they_stand(made: tuple[bytes, Any], name: str, value: Any) -> None:
+def test_a_step_that_adds_a_field_leaves_all_others_as_they_stand(
+    made: tuple[bytes, Any], name: str, value: Any
+) -> None:
     text, parts = made
     assume(name not in [one for one, _, _ in parts])
     before = read_document(text)
@@ -198,6 +212,7 @@ def test_a_step_that_adds_a_field_leaves_all_others_as_they_stand(made: tuple[by
     assert after.endswith(text[text.rindex(b"}") :])
 
 
+@unhurried
 @given(objects())
 def test_what_orjson_takes_is_taken(made: tuple[bytes, Any]) -> None:
     """The other way round is held by the table of texts that must be refused."""

@@ -6,7 +6,9 @@ leaves the choice to whoever reads.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,7 +51,7 @@ MUST_ACCEPT: dict[str, bytes] = {
     "string_last_code_point": b'"\xf4\x8f\xbf\xbf"',
     "string_line_separators": b'"\xe2\x80\xa8\xe2\x80\xa9"',
     "string_delete": b'"\x7f"',
-    "string_utf8": "\"€𝄞é\"".encode(),
+    "string_utf8": '"€𝄞é"'.encode(),
     "string_comment_inside": b'"a/*b*/c"',
     "string_colons_and_quotes": b'"\\":\\":, \\" : "',
     "string_backslash_at_end": b'"a\\\\"',
@@ -165,6 +167,10 @@ LEFT_OPEN: dict[str, tuple[bytes, Any]] = {
     "string_surrogate_and_other": (b'"\\uD888\\u1234"', None),
     "key_surrogate_alone": (b'{"\\uDFAA":0}', None),
 }
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md"
+DOCUMENTED = re.compile(r"^\| `(\S.*?)` \| (7|8|read as `(.+?)`) \|", re.MULTILINE)
 
 
 def record(value: bytes) -> bytes:
@@ -293,3 +299,11 @@ def test_messages_are_bounded() -> None:
 def test_one_cause_has_one_fingerprint() -> None:
     _, failures = read_documents([b'{"a":1,"a":2}', b'{"b":{},"c":1,"c":2}'])
     assert len({failure.fingerprint for failure in failures.values()}) == 1
+
+
+@pytest.mark.parametrize(("text", "outcome", "value"), DOCUMENTED.findall(PAGE.read_text(encoding="utf-8")))
+def test_the_reference_page_says_what_happens(text: str, outcome: str, value: str) -> None:
+    if value:
+        assert repr(read_document(text.encode())) == value
+    else:
+        assert code_of(text.encode()) == int(outcome)

@@ -39,6 +39,10 @@ STYLES = {
     "ok": "green",
     "warning": "yellow",
     "missing": "bold red",
+    "retry": "yellow",
+    "held": "yellow",
+    "paused": "cyan",
+    "halted": "bold red",
 }
 
 # Whatever could move the cursor or change colours when a terminal shows it.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -25,7 +25,6 @@ from towpath.db.sqlite import translated as sqlite_translated
 from towpath.errors import DatabaseError, DatabaseUnavailable
 
 LOCK_TIMEOUT_S = 60.0
-IDS_AT_ONCE = 500
 READ_AT_ONCE = 10_000
 MAX_NAME_BYTES = 63  # PostgreSQL cuts off what is beyond, without a word
 
@@ -86,14 +85,14 @@ class Tables(Protocol):
     def count(self, table: str) -> int:
         """How many rows the table has; 0 when there is none of that name."""
 
-    def existing(self, table: str, delivery_ids: Sequence[bytes]) -> dict[bytes, int]:
-        """Those that are there, with their versions."""
+    def existing(self, table: str, delivery_ids: Collection[bytes]) -> dict[bytes, int]:
+        """Those of the delivery ids that are there, with their versions. Reads the whole table: ask for many."""
 
     def duplicates(self, table: str) -> int:
         """How many rows have a delivery id that another row has too."""
 
-    def delivery_ids(self, table: str) -> Iterator[bytes]:
-        """All of them, in no order."""
+    def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
+        """Delivery id and version of every row, in no order."""
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -178,22 +177,15 @@ class SqliteTables:
     def count(self, table: str) -> int:
         return self._number(table, f"select count(*) from {quoted(table)}")  # noqa: S608 - quoted name
 
-    def existing(self, table: str, delivery_ids: Sequence[bytes]) -> dict[bytes, int]:
-        found: dict[bytes, int] = {}
-        for start in range(0, len(delivery_ids) if self._has(table) else 0, IDS_AT_ONCE):
-            some = delivery_ids[start : start + IDS_AT_ONCE]
-            marks = ", ".join("?" * len(some))
-            columns = f"select {DELIVERY_ID}, {VERSION} from {quoted(table)} "  # noqa: S608 - quoted name
-            found.update(self._run(f"{columns} where {DELIVERY_ID} in ({marks})", tuple(some)))
-        return found
+    def existing(self, table: str, delivery_ids: Collection[bytes]) -> dict[bytes, int]:
+        return dict(_wanted(self.scan(table), delivery_ids))
 
     def duplicates(self, table: str) -> int:
         return self._number(table, _duplicates(table))
 
-    def delivery_ids(self, table: str) -> Iterator[bytes]:
+    def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
         if self._has(table):
-            for (found,) in self._run(f"select {DELIVERY_ID} from {quoted(table)}"):  # noqa: S608 - quoted name
-                yield bytes(found)
+            yield from self._run(_scan(table))
 
     def close(self) -> None:
         self._database.close()
@@ -217,6 +209,7 @@ class PostgresTables:
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
+        self._stage: tuple[object, str, str] | None = None
 
     def create(self, table: str, shape: TableShape) -> None:
         if not self._columns(table):
@@ -229,11 +222,10 @@ class PostgresTables:
         _check_columns(f"schema {self._database.schema}", table, shape, self._columns(table))
 
     def write(self, table: str, shape: TableShape, rows: Sequence[Row]) -> list[RefusedRow]:
-        connection = self._database.connection()
         names = ", ".join(map(quoted, shape.columns))
-        copy = f"copy {STAGE} ({names}) from stdin"
-        insert = _from_stage(table, shape, names)
-        stage = f"create temp table {STAGE} on commit drop as select {names} from {quoted(table)} limit 0"  # noqa: S608
+        insert = _from_stage(table, shape, names).encode()
+        copy = f"copy {STAGE} ({names}) from stdin".encode()
+        connection = self._staged(table, names)
         is_used = False
         with self._database.transaction() as tx:
 
@@ -242,41 +234,45 @@ class PostgresTables:
                 with tx.part():
                     if is_used:
                         connection.execute(f"truncate {STAGE}".encode())
-                    with connection.cursor() as cursor, cursor.copy(copy.encode()) as stream:
+                    with connection.cursor() as cursor, cursor.copy(copy) as stream:
                         for row in some:
                             stream.write_row(row)
-                    connection.execute(insert.encode())
+                    connection.execute(insert)
                 is_used = True
 
             try:
-                connection.execute(stage.encode())
                 return _apart(rows, 0, write, _postgres_refusal)
             except psycopg.Error as error:
                 raise postgres_translated(error, self._database.url) from error
 
+    def _staged(self, table: str, names: str) -> psycopg.Connection[Row]:
+        """A connection that has an empty table of the same columns; one for each portion would bloat the catalogues."""
+        connection = self._database.connection()
+        if self._stage != (connection, table, names):
+            self._run(f"drop table if exists pg_temp.{STAGE}")
+            columns = f"select {names} from {quoted(table)} limit 0"  # noqa: S608 - quoted names
+            self._run(f"create temp table {STAGE} on commit delete rows as {columns}")
+            self._stage = (connection, table, names)
+        return connection
+
     def count(self, table: str) -> int:
         return self._number(table, f"select count(*) from {quoted(table)}")  # noqa: S608 - quoted name
 
-    def existing(self, table: str, delivery_ids: Sequence[bytes]) -> dict[bytes, int]:
-        if not self._columns(table):
-            return {}
-        name = quoted(table).replace("%", "%%")
-        statement = f"select {DELIVERY_ID}, {VERSION} from {name} where {DELIVERY_ID} = any(%s)"  # noqa: S608
-        return {bytes(id): version for id, version in self._run(statement, [list(delivery_ids)])}
+    def existing(self, table: str, delivery_ids: Collection[bytes]) -> dict[bytes, int]:
+        return dict(_wanted(self.scan(table), delivery_ids))
 
     def duplicates(self, table: str) -> int:
         return self._number(table, _duplicates(table))
 
-    def delivery_ids(self, table: str) -> Iterator[bytes]:
+    def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
         if not self._columns(table):
             return
         connection = self._database.connection()
-        statement = f"select {DELIVERY_ID} from {quoted(table)}"  # noqa: S608 - quoted name
         with connection.transaction(), connection.cursor("towpath_scan") as cursor:
             cursor.itersize = READ_AT_ONCE
-            cursor.execute(statement.encode())
-            for (found,) in cursor:
-                yield bytes(found)
+            cursor.execute(_scan(table).encode())
+            for id, version in cursor:
+                yield bytes(id), version
 
     def close(self) -> None:
         self._database.close()
@@ -302,6 +298,15 @@ def _from_stage(table: str, shape: TableShape, names: str) -> str:
     chosen = f"select distinct on ({key}) {names} from {STAGE} order by {key}, {VERSION} desc"  # noqa: S608
     source = chosen if shape.is_upsert else f"select {names} from {STAGE}"  # noqa: S608 - quoted names
     return f"insert into {quoted(table)} ({names}) {source} {_on_conflict(table, shape)}"
+
+
+def _scan(table: str) -> str:
+    return f"select {DELIVERY_ID}, {VERSION} from {quoted(table)}"  # noqa: S608 - quoted name
+
+
+def _wanted(rows: Iterable[tuple[bytes, int]], delivery_ids: Collection[bytes]) -> Iterator[tuple[bytes, int]]:
+    wanted = frozenset(delivery_ids)
+    return ((id, version) for id, version in rows if id in wanted)
 
 
 def _duplicates(table: str) -> str:

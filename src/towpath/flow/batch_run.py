@@ -12,7 +12,6 @@ The numbers are those of the delivery algorithm (docs/explanation/delivery.md).
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from towpath.flow.ground import Ground
 from towpath.flow.helm import Helm
 from towpath.flow.judge import Judge
 from towpath.flow.ledger_row import Batch, BatchState
+from towpath.flow.nodes import Step
 from towpath.flow.outcome import Outcome, gather
 from towpath.flow.pilot import PilotState
 from towpath.flow.plan import Plan
@@ -46,6 +46,7 @@ from towpath.log.record import NewRecord
 logger = logging.getLogger(__name__)
 
 ERRORS_AT_ONCE = 1_000
+MAY_PASS_LATER = frozenset({ErrorCode.TRANSFORM_FAILED, ErrorCode.ITEM_REFUSED, ErrorCode.SINK_REFUSED})
 EXPIRED = "deleted before it was read"
 MOST_SEARCHES = 50
 
@@ -59,7 +60,7 @@ class BatchRun:
     judge: Judge
     batch_id: int
     records: DataFrame
-    nonce: str = field(default_factory=lambda: secrets.token_hex(8))
+    nonce: str  # tells faults of this process's own workers from texts that look like one
     batch: Batch = field(init=False)
     excluded: dict[tuple[str, int], dict[int, Failure]] = field(default_factory=dict)
     _last_failure: Exception | None = None
@@ -114,7 +115,7 @@ class BatchRun:
             try:
                 return self._job()
             except Exception as error:
-                if not is_worker_death(error) and not is_step_failure(error):
+                if not self._is_searched(error):
                     raise
                 logger.warning("batch %d of %s fails as a whole: searching", self.batch_id, self.ground.name)
                 if not self._search(error):
@@ -148,48 +149,63 @@ class BatchRun:
         """Set aside the records on which the job dies; False when none is found."""
         settings = self.ground.settings.flow
         deadline = time.monotonic() + settings.search_s
-        found = [place for place in self._suspected() if self._dies(place)]
+        suspected = self._suspected()
+        found = [place for place in suspected if self._dies(place)]
         if not found:
             ranges = list(self.batch.positions)
             found = search(ranges, self._dies, settings.search_records, lambda: time.monotonic() > deadline).records
         for place in found:
-            self.excluded.setdefault((place.topic, place.partition), {})[place.start] = self._failure(error)
+            failure = self._failure(error, suspected.get(place, self._steps()))
+            self.excluded.setdefault((place.topic, place.partition), {})[place.start] = failure
         return bool(found)
 
-    def _suspected(self) -> list[Range]:
+    def _suspected(self) -> dict[Range, str]:
+        """The records that workers were at when they ended, with the step."""
         ids = self.ground.topic_ids
-        return [
-            Range(suspect.topic, ids[suspect.topic], suspect.partition, suspect.offset, suspect.offset + 1)
+        return {
+            Range(
+                suspect.topic, ids[suspect.topic], suspect.partition, suspect.offset, suspect.offset + 1
+            ): suspect.step
             for suspect in suspects(self.ground.checkpoint.reports(self.batch.hash))
             if suspect.topic in ids
-        ]
+        }
+
+    def _steps(self) -> str:
+        """Where a record fails that was found by searching: in one of these."""
+        return ", ".join(node.name for node in self.ground.stage.nodes if isinstance(node, Step))
 
     def _dies(self, part: Range) -> bool:
         """Whether a part of the batch, tried without writing anything, ends the job."""
         try:
             Trial(self.ground, self._place(""), self.excluded).run(part)
         except Exception as error:
-            if not is_worker_death(error) and not is_step_failure(error):
+            if not self._is_searched(error):
                 raise
             self._last_failure = error
             return True
         return False
 
-    def _failure(self, error: Exception) -> Failure:
+    def _is_searched(self, error: Exception) -> bool:
+        """Whether it may be the fault of single records."""
+        return is_worker_death(error) or is_step_failure(error, self.nonce)
+
+    def _failure(self, error: Exception, step: str) -> Failure:
         cause = self._last_failure or error
         what = "ends its Python worker" if is_worker_death(cause) else "makes a step fail"
-        return Failure(ErrorCode.TRANSFORM_FAILED, "steps", type(cause).__name__, bounded(f"{what}: {cause}"))
+        return Failure(ErrorCode.TRANSFORM_FAILED, step, type(cause).__name__, bounded(f"{what}: {cause}"))
 
     # Between decision and errors
 
     def _judge(self, outcome: Outcome) -> None:
-        """Raise `Outage` when what failed is no fault of the records; nothing of the decision counts then."""
+        """Raise `Outage` when what failed is no fault of the records; nothing of the decision counts then.
+
+        Only steps and sinks can fail today and pass tomorrow: what is no JSON will never be any.
+        """
         now = self.ground.database.now()
-        by_step = outcome.causes_by_step()
-        for where in by_step or {self.ground.stage.name: {}}:
-            failures = by_step.get(where, {})
+        causes = outcome.causes_by_step(MAY_PASS_LATER)
+        for where in (*self.ground.stage.callers, *(output.name for output in self.ground.stage.outputs)):
+            failures = causes.get(where, {})
             self.judge.saw(where, outcome.read - sum(failures.values()), failures, now)
-        for where in by_step:
             if (verdict := self.judge.verdict(where, now)) is not None:
                 example = next(
                     (one for one in outcome.failures if one.failure.fingerprint == verdict.fingerprint), None

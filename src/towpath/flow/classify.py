@@ -204,13 +204,11 @@ def _is_fault(cause: JavaCause, nonce: str | None) -> bool:
 
 
 def _told(error: BaseException, causes: list[JavaCause]) -> str:
-    """The most telling line: of a Python trace the last one, of a Java chain the innermost message."""
+    """The most telling line: of a Python trace the last one, of a chain in Java the innermost message."""
     for cause in reversed(causes):
-        if lines := [line for line in cause.message.splitlines() if line.strip()]:
-            line = (
-                [line for line in lines if not line.lstrip().startswith("SQLSTATE")][-1:]
-                if _is_python(cause)
-                else lines
-            )
-            return bounded(f"{cause.name.rpartition('.')[2]}: {(line or lines)[0].strip()}")
+        lines = [
+            line for line in map(str.strip, cause.message.splitlines()) if line and not line.startswith("SQLSTATE")
+        ]
+        if lines:
+            return bounded(f"{cause.name.rpartition('.')[2]}: {lines[-1 if _is_python(cause) else 0]}")
     return bounded(str(error) or type(error).__name__)

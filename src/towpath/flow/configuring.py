@@ -1,7 +1,8 @@
 """The work of the states `configure` and `reset`: everything is checked before a query starts, and positions are fixed.
 
-A *generation* is one checkpoint with explicit starting positions. A new one begins when a stage runs for the first time,
-when a topic that it reads was deleted and made again, when positions are no longer there, and when a person says so.
+A *generation* is one checkpoint with explicit starting positions. A new one begins when a stage runs for the first
+time, when a topic that it reads was deleted and made again, when positions are no longer there, and when a person says
+so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What lies in an error topic: the record as it was, and in its headers what happened to it.
 
-Value and key are the original bytes. The record's own headers come first; ours, all beginning with `towpath.`, replace any of
-the same name, so that a record which fails again after a replay does not grow.
+Value and key are the original bytes. The record's own headers come first; ours, all beginning with `towpath.`, replace
+any of the same name, so that a record which fails again after a replay does not grow.
 """
 
 from __future__ import annotations

@@ -24,9 +24,10 @@ class Stage:
     def topics(self) -> tuple[str, ...]:
         return tuple(sorted({name for source in self.sources for name in source.topics}))
 
-    def users(self, node: Node) -> int:
-        """How many steps and outputs take what this node gives."""
-        return sum(any(above is node for above in other.inputs) for other in (*self.nodes, *self.outputs))
+    @property
+    def callers(self) -> tuple[str, ...]:
+        """The steps that call a user's function for each record."""
+        return tuple(node.name for node in self.nodes if isinstance(node, Each))
 
     def topology(self) -> dict[str, object]:
         """The shape, as it is compared with that of the last run: what is read, by which steps, into what."""

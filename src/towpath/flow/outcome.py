@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -43,12 +43,13 @@ class Outcome:
         """Read them all, because the reports will be deleted: for the few records of a trial."""
         self.kept = list(self.failures)
 
-    def causes_by_step(self) -> dict[str, dict[str, int]]:
-        """How often each fingerprint was seen, by the step or output at which it was."""
+    def causes_by_step(self, codes: Collection[int]) -> dict[str, dict[str, int]]:
+        """How often each fingerprint of these codes was seen, by the step or output at which it was."""
         found: dict[str, dict[str, int]] = {}
         for cause, count in self.causes.items():
             step, _, fingerprint = cause.partition("\n")
-            found.setdefault(step, {})[fingerprint] = count
+            if int(fingerprint.partition("/")[0]) in codes:
+                found.setdefault(step, {})[fingerprint] = count
         return found
 
     def to_counts(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """From the graph of a stage to a Spark job: DataFrame steps stay in the JVM, all between them becomes segments.
 
-A DataFrame on its way has the columns of its step and one more, `_record`: the record that a row comes from, whole. A step
-must pass it on, or nobody could say any more where its rows come from.
+A DataFrame on its way has the columns of its step and one more, `_record`: the record that a row comes from, whole. A
+step must pass it on, or nobody could say any more where its rows come from.
 
 Work in Python is put off as long as possible: a source and the `each` steps and loads that stand on it become one
 segment, so that a record crosses into Python once. Columns that no step has touched keep their identity in Spark's own

@@ -7,6 +7,7 @@ gives it the same batch. So nothing ever waits inside Spark's callback, and a st
 from __future__ import annotations
 
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -47,6 +48,7 @@ class StageRun:
         self._helm = helm
         self._judge = judge
         self._sampler = sampler
+        self._nonce = secrets.token_hex(8)
         self._stop = threading.Event()
         self._query: StreamingQuery | None = None
         self._batch_error: BaseException | None = None
@@ -158,7 +160,7 @@ class StageRun:
 
     def _run_batch(self, records: DataFrame, batch_id: int) -> None:
         excluded = self._excluded.setdefault(batch_id, {})
-        run = BatchRun(self._ground, self._helm, self._judge, batch_id, records, excluded=excluded)
+        run = BatchRun(self._ground, self._helm, self._judge, batch_id, records, self._nonce, excluded=excluded)
         outcome = run.run()
         self._excluded.clear()
         if outcome is not None:
@@ -180,7 +182,7 @@ class StageRun:
             self._outage, self._suspect = error, error.probe
             self._helm.hold(_trouble(error))
             return
-        found = classify(error, self._helm.state)
+        found = classify(error, self._helm.state, self._nonce)
         logger.info("%s: %s", self._ground.name, found.message, exc_info=error)
         self._helm.fail(Trouble(found.code, found.step, found.message))
 

@@ -79,5 +79,6 @@ class NotInTemplate(ValueError):
     """A document lacks what a name is made of."""
 
     def __init__(self, text: str, field: str, value: object) -> None:
-        what = "has no value" if value is None else f"is {type(value).__name__}, not text, number, boolean, date or time"
+        kind = type(value).__name__
+        what = "has no value" if value is None else f"is {kind}, not text, number, boolean, date or time"
         super().__init__(f"{text!r} cannot be filled: field {field!r} {what}")

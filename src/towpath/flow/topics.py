@@ -1,7 +1,7 @@
 """The topics that every flow has beside those it reads: for errors, for what comes back from the desk, for outcomes.
 
-They are made before the first batch and kept for ever. The re-entry topic is read from the first batch on, because what a
-checkpoint reads cannot be changed later.
+They are made before the first batch and kept for ever. The re-entry topic is read from the first batch on, because
+what a checkpoint reads cannot be changed later.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ from towpath.testing.capture import Capture, Loaded, captured
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+NONCE = "0123456789abcdef"  # records that are tried come from the test itself
 Given = NewRecord | Mapping[str, Any] | bytes | str | None
 
 
@@ -90,7 +91,7 @@ def _try_stage(
         reports = Path(home, "reports")
         reports.mkdir()
         outputs = tuple(replace(output, sink=Capture.of(output.sink, Path(home))) for output in stage.outputs)
-        place = BatchPlace(flow.name, stage.name, "try", str(reports), "try", settings)
+        place = BatchPlace(flow.name, stage.name, "try", str(reports), NONCE, settings)
         limit = flow.max_record_bytes or settings.flow.max_record_bytes
         plan = Plan(replace(stage, outputs=outputs), place, {}, limit)
         plan.job(spark.createDataFrame(list(_rows(records)), SCHEMA).coalesce(1)).collect()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
-from towpath.errors import BadFlow, SinkError
+from towpath.errors import BadFlow, BadSettings, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks.index_bulk import Layout
 from towpath.flow.sinks.index_client import NDJSON, Address, Credentials, IndexClient, refused
@@ -123,7 +123,10 @@ class IndexSink:
         # Two requests may overtake each other. That does no harm where versions, or ids used once, decide.
         decides = self.id is None or self.version is not None or self.op == "create"
         in_flight = self.in_flight if decides else 1
-        client = IndexClient(self.address, in_flight)
+        try:
+            client = IndexClient(self.address, in_flight)
+        except BadSettings as error:
+            raise SinkError(ErrorCode.SINK_REFUSED, self.address.url, str(error)) from error
         return IndexWriter(client, self._path, layout, self.max_items, self.max_bytes, in_flight)
 
     @property
@@ -131,10 +134,10 @@ class IndexSink:
         return "/" + quote(self.target.filler()({}), safe="") if self.target.is_fixed else ""
 
     def __str__(self) -> str:
-        return f"index {self.target} at {self.address.url}"
+        return f"index {self.target}"
 
     def __repr__(self) -> str:
-        return f"<{self}>"
+        return f"<{self} at {self.address.url}>"
 
 
 def _check_index(target: Template) -> None:

@@ -1,7 +1,7 @@
 """What a sink is: a description that goes to the workers, and a writer that each of their tasks opens.
 
-A sink is made by the flow file, checked once on the driver (`check`), sent to the workers (so it must be picklable), and
-asked there for a writer: one for each task. The writer is handed deliveries in the order of the input and may keep
+A sink is made by the flow file, checked once on the driver (`check`), sent to the workers (so it must be picklable),
+and asked there for a writer: one for each task. The writer is handed deliveries in the order of the input and may keep
 several requests under way; when `finish` has returned, all that it was handed and did not refuse can be read from the
 sink, also after a power cut if the sink promises that.
 
@@ -57,6 +57,13 @@ class Deliveries:
         if self.parsed is None:
             self.parsed = [orjson.loads(payload) for payload in self.payloads]
         return self.parsed
+
+    def by_target(self) -> dict[str, list[int]]:
+        """The places of the deliveries to each target, in their order."""
+        places: dict[str, list[int]] = {}
+        for at, target in enumerate(self.targets):
+            places.setdefault(target, []).append(at)
+        return places
 
 
 class NeedsPerson(SinkError):
@@ -120,7 +127,7 @@ class Sink(Protocol):
         """Whether a delivery that comes twice is there once."""
 
     def check(self, settings: Settings) -> None:
-        """Raise `BadSettings` or `SinkError` when nothing could be written: unknown option, wrong password, no server."""
+        """Raise `BadSettings` or `SinkError` when nothing could be written: wrong option or password, no server."""
 
     def writer(self, place: Place) -> Writer:
         """Open a writer, on a worker."""

@@ -21,6 +21,9 @@ from towpath.settings import Settings
 ID = "id"
 DOCUMENT = "document"
 NOT_NULL = " not null"
+# A delivery has one version for ever, so the two together are as unique as the id. The version stands first because it
+# grows with the input: new rows come to the end of the index. Digests alone would scatter over it, five times slower.
+ONCE = (VERSION, DELIVERY_ID)
 # On SQLite a transaction holds up all other writers: this much takes some tens of milliseconds.
 PORTION_ROWS = 5_000
 PORTION_BYTES = 4 << 20
@@ -47,7 +50,8 @@ def table(
     nested values as JSON. With `document=False` the whole is not kept, and a record with a field that has no column is
     refused: nothing gets lost without a word.
 
-    A row is added once for each delivery, however often it is tried (`mode="insert"`). With a `key`, the names of
+    A row is added once for each delivery, however often it is tried (`mode="insert"`): a table that was there before
+    needs a unique index on `version, delivery_id`. With a `key`, the names of
     columns, or with an `id`, the newest record of a key is kept (`mode="upsert"`). A row that the database will not
     take, for its type or for a constraint, is refused alone.
     """
@@ -58,7 +62,7 @@ def table(
         raise BadFlow(f"mode is 'insert' or 'upsert', not {mode!r}")
     if not url.startswith((SQLITE, "postgresql://", "postgres://")):
         raise BadFlow("the url of a table is sqlite:///path or postgresql://user@host:port/database")
-    unique = tuple(key or (ID,)) if chosen == "upsert" else (DELIVERY_ID,)
+    unique = tuple(key or (ID,)) if chosen == "upsert" else ONCE
     shape = _shape(typed, unique, document, chosen)
     if unknown := [name for name in unique if name not in shape.columns]:
         raise BadFlow(f"key: there is no column {unknown[0]!r}; name it in columns=")
@@ -88,7 +92,7 @@ class TableSink:
         """Make the table, or look whether it has the columns."""
         tables = self.open()
         try:
-            with sink_errors(str(self)):
+            with sink_errors(self.where):
                 if self.target.is_fixed:
                     tables.create(self.target.filler()({}), self.shape)
                 else:
@@ -101,11 +105,16 @@ class TableSink:
 
     def open(self) -> Tables:
         """The tables, for writing or for looking into them."""
-        with sink_errors(str(self)):
+        with sink_errors(self.where):
             return open_tables(self.url, self.schema)
 
-    def __str__(self) -> str:
+    @property
+    def where(self) -> str:
+        """For errors."""
         return f"table {self.target} in {without_password(self.url)}"
+
+    def __str__(self) -> str:
+        return f"table {self.target}"
 
 
 class TableWriter:
@@ -120,13 +129,12 @@ class TableWriter:
 
     def write(self, deliveries: Deliveries) -> list[Refusal]:
         refusals: list[Refusal] = []
-        for target, places in _by_target(deliveries, is_fixed=self._sink.target.is_fixed):
-            name = self._sink.target.filler()({}) if self._sink.target.is_fixed else target
+        for name, places in deliveries.by_target().items():
             if not is_table_name(name):
                 text = f"{name[:80]!r} cannot be the name of a table: 1 to 63 bytes, not sqlite_…"
                 refusals += [_refusal(deliveries, at, "BadTableName", text) for at in places]
                 continue
-            with sink_errors(str(self._sink)):
+            with sink_errors(self._sink.where):
                 refusals += self._write(name, deliveries, places)
         return refusals
 
@@ -149,37 +157,35 @@ class TableWriter:
 
     def _rows(
         self, deliveries: Deliveries, places: Sequence[int], refusals: list[Refusal]
-    ) -> tuple[list[tuple[Any, ...]], Sequence[int]]:
+    ) -> tuple[list[Sequence[Any]], Sequence[int]]:
         """The rows of these places; of those that make none, why."""
-        if not self._sink.fields and self._sink.has_document:
-            return [
-                (
-                    deliveries.ids[at],
-                    deliveries.delivery_ids[at],
-                    deliveries.versions[at],
-                    deliveries.payloads[at].decode(),
-                )
-                for at in places
-            ], places
-        rows, kept = [], []
+        if not self._sink.fields:
+            texts = [deliveries.payloads[at].decode() for at in places]
+            columns = (deliveries.ids, deliveries.delivery_ids, deliveries.versions)
+            return list(zip(*([column[at] for at in places] for column in columns), texts, strict=True)), places
+        rows: list[Sequence[Any]] = []
+        kept: list[int] = []
+        has_id, has_document = ID not in self._sink.fields, self._sink.has_document
+        payloads, cells_of = deliveries.payloads, self._cells.of
         for at in places:
+            payload = payloads[at]
             try:
-                rows.append(self._row(deliveries, at))
+                row: list[Any] = [deliveries.ids[at]] if has_id else []
+                row += (deliveries.delivery_ids[at], deliveries.versions[at], *cells_of(payload))
+                if has_document:
+                    row.append(payload.decode())
+                self._check_key(row)
             except BadCell as error:
                 refusals.append(_refusal(deliveries, at, type(error).__name__, str(error)))
             else:
+                rows.append(row)
                 kept.append(at)
         return rows, kept
 
-    def _row(self, deliveries: Deliveries, at: int) -> tuple[Any, ...]:
-        cells = self._cells.of(deliveries.payloads[at])
-        own = () if ID in self._sink.fields else (deliveries.ids[at],)
-        document = (deliveries.payloads[at].decode(),) if self._sink.has_document else ()
-        row = (*own, deliveries.delivery_ids[at], deliveries.versions[at], *cells, *document)
-        for number, name in zip(self._key, self._sink.shape.key, strict=True):
+    def _check_key(self, row: Sequence[Any]) -> None:
+        for number in self._key:
             if row[number] is None:
-                raise BadCell(f"the key column {name!r} has no value")
-        return row
+                raise BadCell(f"the key column {list(self._sink.shape.columns)[number]!r} has no value")
 
 
 @contextmanager
@@ -217,15 +223,6 @@ def _check_columns(columns: dict[str, str], document: bool) -> None:
             raise BadFlow(
                 f"{kind!r} is not the type of a column, such as 'bigint', 'numeric(10, 2)' or 'text not null'"
             )
-
-
-def _by_target(deliveries: Deliveries, *, is_fixed: bool) -> list[tuple[str, Sequence[int]]]:
-    if is_fixed:
-        return [("", range(len(deliveries)))]
-    places: dict[str, list[int]] = {}
-    for at, target in enumerate(deliveries.targets):
-        places.setdefault(target, []).append(at)
-    return list(places.items())
 
 
 def _portions(payloads: Sequence[bytes], places: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 LONGEST_INTEGER = 2**63
-NULL = b"null"
+QUOTE = ord('"')
+NESTED = b"{["
 
 
 class BadCell(ValueError):
@@ -30,7 +31,8 @@ class Cells:
         self._decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
         self._text = msgspec.json.Decoder(str).decode
         self._number: Callable[[str], Any] = _python_number if is_sqlite else str
-        self._truth: dict[bytes, Any] = {b"true": 1, b"false": 0} if is_sqlite else {b"true": "true", b"false": "false"}
+        truth = (1, 0) if is_sqlite else ("true", "false")
+        self._words: dict[bytes, Any] = {b"true": truth[0], b"false": truth[1], b"null": None}
 
     def of(self, payload: bytes) -> list[Any]:
         """One cell for each column."""
@@ -38,17 +40,19 @@ class Cells:
         if not self._may_leave_out and not self._known.issuperset(fields):
             extra = sorted(set(fields) - self._known)
             raise BadCell(f"field {extra[0]!r} has no column, and the whole document is not kept (document=False)")
-        return [self._cell(fields[name]) if name in fields else None for name in self._names]
+        cell = self._cell
+        return [cell(bytes(fields[name])) if name in fields else None for name in self._names]
 
-    def _cell(self, raw: msgspec.Raw) -> Any:
-        token = bytes(raw)
-        if token.startswith(b'"'):
-            return self._text(token)
-        if token.startswith((b"{", b"[")):
+    def _cell(self, token: bytes) -> Any:
+        first = token[0]
+        if first == QUOTE:
+            # Without an escape the text is what stands between the quotes.
+            return self._text(token) if b"\\" in token else token[1:-1].decode()
+        if first in NESTED:
             return token.decode()
-        if token == NULL:
-            return None
-        return self._truth[token] if token in self._truth else self._number(token.decode())
+        if token in self._words:
+            return self._words[token]
+        return self._number(token.decode())
 
 
 def _python_number(text: str) -> int | float:

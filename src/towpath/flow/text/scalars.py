@@ -142,8 +142,10 @@ class Exact(Kind):
         return self.ddl
 
     def array(self, values: list[Any]) -> pa.Array | None:
-        # Not a Decimal as it stands in the document: one such as 1e-999999999 makes Arrow crash.
+        # Arrow crashes at the Decimal 1e-999999999 and reads 3e-133 as 0: nothing with an exponent goes there.
         if not _NUMBER.issuperset(map(type, values)):
+            return None
+        if "e" in "".join([repr(value) for value in values if type(value) is float]):
             return None
         printed = [Decimal(repr(value)) if type(value) is float else value for value in values]
         return plain_array(printed, _DECIMAL, self.arrow)

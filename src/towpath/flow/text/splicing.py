@@ -50,6 +50,9 @@ def splice_rows(
     finder = Finder((*names, *dropped))
     kept = {name: rows for name, rows in (keep or {}).items() if name in names}
     columns_of_tokens, failures = _written(names, columns, kept, step)
+    for name, column in columns_of_tokens.items():
+        if len(column) != len(texts):
+            raise ValueError(f"column {name!r} has {len(column)} values for {len(texts)} texts")
     spliced: list[bytes | None] = []
     for row, text in enumerate(texts):
         if text is None or row in failures:

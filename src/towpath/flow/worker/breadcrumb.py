@@ -1,7 +1,7 @@
 """Which record a worker is at, in a small file that outlives the worker.
 
-A record that ends its worker (a segmentation fault, `os._exit`, too much memory) cannot be reported by it. The driver looks
-into these files afterwards and tries the few records that workers were at, before it searches the whole batch.
+A record that ends its worker (a segmentation fault, `os._exit`, too much memory) cannot be reported by it. The driver
+looks into these files afterwards and tries the few records that workers were at, before it searches the whole batch.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ Excluded = Mapping[tuple[str, int], Mapping[int, Failure]]  # by topic and parti
 
 @dataclass(frozen=True, slots=True)
 class ReadRecords:
-    """Begins with records of topics. `excluded` are known to end the worker or a step, and fail before they are read."""
+    """Begins with records of topics. `excluded` are known to end a worker or a step: they fail before they are read."""
 
     source: str
     topics: frozenset[str] | None  # None: all that come

@@ -1,7 +1,7 @@
 """What a segment tells the driver: counts, and the records that failed, whole.
 
-Two files for each task in the directory of the batch: the failures as Arrow, then the counts as JSON, whose presence says
-that the task came to its end. A task that is run again replaces both.
+Two files for each task in the directory of the batch: the failures as Arrow, then the counts as JSON, whose presence
+says that the task came to its end. A task that is run again replaces both.
 """
 
 from __future__ import annotations

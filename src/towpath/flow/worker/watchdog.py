@@ -1,7 +1,7 @@
 """A time limit for one call of a user's function, in the worker that runs it.
 
-A thread looks at how long the present call has been running. One that is over its time is interrupted by a signal, whose
-handler raises `OverTime` inside it. A call that does not come back even then (it is inside C code, or catches
+A thread looks at how long the present call has been running. One that is over its time is interrupted by a signal,
+whose handler raises `OverTime` inside it. A call that does not come back even then (it is inside C code, or catches
 everything) ends the worker; before that it is written down which record it was, so that nobody has to search for it.
 """
 

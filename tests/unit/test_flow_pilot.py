@@ -1,0 +1,334 @@
+"""The pilot: every state with every operation, and what is drawn and written about it."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from towpath.clock import MICROS
+from towpath.flow.codes import Action, ErrorCode
+from towpath.flow.pilot import (
+    JITTER,
+    MOVES,
+    RESTING,
+    IllegalFlowMove,
+    Pilot,
+    PilotState,
+    Trouble,
+    Waits,
+    is_memorable,
+    move_event,
+)
+from towpath.flow.wish import POSSIBLE, WishKind
+
+CONFIGURE, EXTRACT, TRANSFORM, LOAD, ERRORS, RETRY, HELD, RESET, PAUSED, STOPPED, HALTED = PilotState
+WORKING = [CONFIGURE, EXTRACT, TRANSFORM, LOAD, ERRORS, RESET]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "flow-states.md"
+LEAST_S, MOST_S = 0.2, 60.0
+NOW = 1_700_000_000 * MICROS
+
+
+class Middle(random.Random):
+    """No chance: always the middle."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return (a + b) / 2
+
+
+WAITS = Waits(LEAST_S, MOST_S, Middle())
+
+
+def trouble(code: ErrorCode = ErrorCode.NETWORK) -> Trouble:
+    return Trouble(code, "label", "it broke")
+
+
+def at(state: PilotState, resumes: PilotState = LOAD) -> Pilot:
+    """A pilot in that state, as it would have come there."""
+    if state in (RETRY, HELD):
+        return Pilot(state, NOW, 1, NOW + 200_000, resumes, resumes, trouble(), 7)
+    return Pilot(state, NOW, batch_id=7, reason="why" if state in RESTING else "")
+
+
+# What is drawn and written
+
+
+def section(title: str) -> str:
+    return PAGE.read_text(encoding="utf-8").split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def arrows_of_chart() -> set[tuple[str, str]]:
+    block = section("Stages").split("```mermaid")[1].split("```")[0]
+    running = block.split("state running {")[1].split("}")[0]
+    inside = set(re.findall(r"\w+", re.sub(r":.*", "", running)))
+    arrows = set(re.findall(r"^\s+(\w+) --> (\w+)", block, re.MULTILINE))
+    composite = {(source, target) for source, target in arrows if source == "running"}
+    return (arrows - composite) | {(state, target) for state in inside for _, target in composite}
+
+
+def table(title: str) -> dict[str, set[str]]:
+    """The names in the last column of the table, by the name in the first."""
+    found = re.findall(r"^\| `(\w+)` \|.*\| ([^|]*) \|$", section(title), re.MULTILINE)
+    return {name: set(re.findall(r"`(\w+)`", cells)) for name, cells in found}
+
+
+def test_the_chart_shows_exactly_the_moves() -> None:
+    assert arrows_of_chart() == {(state.value, target.value) for state in MOVES for target in MOVES[state]}
+
+
+def test_the_table_shows_exactly_the_moves() -> None:
+    without_rest = {state.value: {target.value for target in MOVES[state] - RESTING} for state in MOVES}
+    assert table("Stages") == without_rest
+
+
+def test_the_table_of_wishes_is_what_is_possible() -> None:
+    assert table("Wishes") == {kind.value: {state.value for state in POSSIBLE[kind]} for kind in WishKind}
+
+
+def test_every_state_can_be_left_and_reached_and_come_to_rest() -> None:
+    assert set(MOVES) == set(PilotState)
+    assert set().union(*MOVES.values()) == set(PilotState)
+    assert all((RESTING - {state}) <= MOVES[state] for state in PilotState)
+    assert all(state not in MOVES[state] for state in PilotState)
+
+
+# Every state × every operation
+
+
+@pytest.mark.parametrize("to", PilotState)
+@pytest.mark.parametrize("state", PilotState)
+def test_moved(state: PilotState, to: PilotState) -> None:
+    before = at(state)
+    possible = MOVES[state] - {RETRY, HELD}
+    if state in (RETRY, HELD):
+        possible &= {LOAD} | RESTING
+    if to not in possible:
+        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become {to}"):
+            before.moved(to, NOW + 1)
+        return
+    after = before.moved(to, NOW + 1)
+    assert (after.state, after.since, after.next_try, after.resumes, after.reason) == (to, NOW + 1, None, None, "")
+
+
+Came = dict[PilotState, tuple[PilotState, PilotState | None]]  # to which state, and what it resumes
+
+SAME: Came = {state: (RETRY, state) for state in WORKING}
+ANEW: Came = dict.fromkeys(WORKING, (RETRY, CONFIGURE))
+PROBE_FAILED: Came = {HELD: (HELD, LOAD)}
+FAILED: dict[Action, Came] = {
+    Action.RETRY: SAME | PROBE_FAILED,
+    Action.AGAIN: ANEW | {HELD: (RETRY, CONFIGURE)},
+    Action.DIVERT: ANEW | PROBE_FAILED,
+    Action.RESET: ANEW | {HELD: (RETRY, CONFIGURE), CONFIGURE: (RESET, None), EXTRACT: (RESET, None)},
+}
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+@pytest.mark.parametrize("state", PilotState)
+def test_failed(state: PilotState, code: ErrorCode) -> None:
+    before = at(state)
+    expected = FAILED[code.action].get(state)
+    if expected is None:
+        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become retry"):
+            before.failed(trouble(code), NOW + 1, WAITS)
+        return
+    after = before.failed(trouble(code), NOW + 1, WAITS)
+    assert (after.state, after.resumes) == expected
+    assert after.last_error == replace(trouble(code), at=NOW + 1)
+    assert (after.next_try is not None) == (after.state is not RESET)
+
+
+@pytest.mark.parametrize("state", PilotState)
+def test_held(state: PilotState) -> None:
+    if state not in (TRANSFORM, LOAD, HELD):
+        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become held"):
+            at(state).held(trouble(), NOW + 1, WAITS)
+        return
+    after = at(state).held(trouble(), NOW + 1, WAITS)
+    assert (after.state, after.resumes) == (HELD, LOAD if state is HELD else state)
+    assert after.since == (NOW if state is HELD else NOW + 1)
+
+
+@pytest.mark.parametrize("state", PilotState)
+def test_resumed(state: PilotState) -> None:
+    expected = {RETRY: LOAD, HELD: LOAD, PAUSED: CONFIGURE, STOPPED: CONFIGURE, HALTED: CONFIGURE}.get(state)
+    if expected is None:
+        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become resumed"):
+            at(state).resumed(NOW + 1)
+        return
+    assert at(state).resumed(NOW + 1).state is expected
+
+
+RESTS: dict[PilotState, Callable[[Pilot, str, int], Pilot]] = {
+    PAUSED: Pilot.paused,
+    STOPPED: Pilot.stopped,
+    HALTED: Pilot.halted,
+}
+
+
+@pytest.mark.parametrize("rest", RESTS)
+@pytest.mark.parametrize("state", PilotState)
+def test_rests(state: PilotState, rest: PilotState) -> None:
+    if state is rest:
+        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become {rest}"):
+            RESTS[rest](at(state), "lunch", NOW + 1)
+        return
+    after = RESTS[rest](at(state), "lunch", NOW + 1)
+    assert (after.state, after.since, after.reason, after.next_try) == (rest, NOW + 1, "lunch", None)
+    assert after.is_resting
+
+
+@pytest.mark.parametrize("state", PilotState)
+def test_started(state: PilotState) -> None:
+    """A restart is no decision of a person: what was paused or halted stays so."""
+    after = at(state).started(NOW + 1)
+    assert after.state is (state if state in (PAUSED, HALTED) else CONFIGURE)
+    if after.state is CONFIGURE:
+        assert (after.since, after.resumes, after.next_try, after.batch_id) == (NOW + 1, None, None, 7)
+
+
+@pytest.mark.parametrize("state", PilotState)
+def test_json_round_trip(state: PilotState) -> None:
+    pilot = replace(at(state), uncategorised=2)
+    assert Pilot.from_json(pilot.to_json()) == pilot
+
+
+def test_json_of_a_newer_towpath_can_be_read() -> None:
+    assert Pilot.from_value({**at(LOAD).to_value(), "mood": "fine"}) == at(LOAD)
+
+
+def test_a_new_one_has_not_been_started() -> None:
+    assert (Pilot.new(NOW).state, Pilot.new(NOW).since) == (STOPPED, NOW)
+    assert Pilot.new(NOW).started(NOW).state is CONFIGURE
+
+
+# Waiting and counting
+
+
+def test_waits_double_up_to_the_limit() -> None:
+    waits = [WAITS.before(attempt) / MICROS for attempt in range(1, 14)]
+    assert waits[:4] == [0.2, 0.4, 0.8, 1.6]
+    assert waits[8:] == [51.2, 60.0, 60.0, 60.0, 60.0]
+    assert WAITS.before(10**6) / MICROS == 60.0
+
+
+def test_waits_are_spread() -> None:
+    waits = [Waits(LEAST_S, MOST_S, random.Random(seed)).before(1) / MICROS for seed in range(300)]
+    assert LEAST_S * (1 - JITTER) <= min(waits) < LEAST_S * 0.7
+    assert LEAST_S * 1.3 < max(waits) <= LEAST_S * (1 + JITTER)
+
+
+def test_it_is_due_when_the_wait_is_over() -> None:
+    waiting = at(LOAD).failed(trouble(), NOW, WAITS)
+    assert waiting.next_try == NOW + 200_000
+    assert not waiting.is_due(NOW + 199_999)
+    assert waiting.is_due(NOW + 200_000)
+    assert not at(LOAD).is_due(NOW * 2)
+
+
+def test_the_attempt_grows_until_the_state_that_failed_has_done_its_work() -> None:
+    pilot = at(LOAD)
+    for attempt in range(1, 4):
+        pilot = pilot.failed(trouble(), NOW, WAITS)
+        assert pilot.attempt == attempt
+        pilot = pilot.resumed(NOW)
+        assert pilot.attempt == attempt
+    assert pilot.moved(ERRORS, NOW).attempt == 0
+
+
+def test_starting_anew_does_not_count_as_success() -> None:
+    """Code 0 in `load` goes all the way from `configure`; else the wait would never grow."""
+    pilot = at(LOAD)
+    for attempt in range(1, 6):
+        pilot = pilot.failed(trouble(ErrorCode.UNCATEGORISED), NOW, WAITS)
+        assert (pilot.state, pilot.resumes, pilot.attempt) == (RETRY, CONFIGURE, attempt)
+        pilot = pilot.resumed(NOW).moved(EXTRACT, NOW).moved(TRANSFORM, NOW, batch_id=7).moved(LOAD, NOW)
+    assert pilot.attempt == 5
+    assert pilot.moved(ERRORS, NOW).attempt == 0
+
+
+def test_an_outage_counts_with_the_failures_of_its_state() -> None:
+    pilot = at(LOAD).held(trouble(), NOW, WAITS).held(trouble(), NOW, WAITS)
+    assert pilot.attempt == 2
+    assert pilot.resumed(NOW).failed(trouble(), NOW, WAITS).attempt == 3
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNCATEGORISED, ErrorCode.TRANSFORM_FAILED])
+def test_the_third_time_the_record_is_searched(code: ErrorCode) -> None:
+    pilot = replace(at(TRANSFORM), batch_id=7)
+    for expected in (False, False, True, True):
+        pilot = pilot.failed(trouble(code), NOW, WAITS)
+        assert pilot.needs_search is expected
+        pilot = Pilot.from_json(pilot.to_json()).started(NOW)  # a restart changes nothing
+        pilot = pilot.moved(EXTRACT, NOW).moved(TRANSFORM, NOW, batch_id=7)
+
+
+def test_another_batch_has_not_failed_yet() -> None:
+    pilot = replace(at(TRANSFORM), uncategorised=3)
+    assert pilot.needs_search
+    assert not pilot.with_batch(8).needs_search
+    assert pilot.with_batch(7).needs_search
+    committed = pilot.moved(LOAD, NOW).moved(ERRORS, NOW).moved(EXTRACT, NOW)
+    assert (committed.batch_id, committed.uncategorised) == (None, 0)
+
+
+def test_a_failure_between_batches_is_no_records_fault() -> None:
+    pilot = replace(at(EXTRACT), batch_id=7, uncategorised=2)
+    assert pilot.failed(trouble(ErrorCode.UNCATEGORISED), NOW, WAITS).uncategorised == 2
+
+
+def test_another_error_in_between_does_not_clear_the_record() -> None:
+    pilot = replace(at(LOAD), uncategorised=2).failed(trouble(ErrorCode.NETWORK), NOW, WAITS)
+    assert pilot.uncategorised == 2
+
+
+def test_a_reset_that_did_not_help_is_repeated_after_a_wait() -> None:
+    code5 = trouble(ErrorCode.OFFSET_NOT_AVAILABLE)
+    pilot = at(CONFIGURE).failed(code5, NOW, WAITS)
+    assert (pilot.state, pilot.next_try) == (RESET, None)
+    pilot = pilot.moved(CONFIGURE, NOW).failed(code5, NOW, WAITS)
+    assert (pilot.state, pilot.resumes, pilot.attempt) == (RETRY, RESET, 2)
+    assert pilot.resumed(NOW).state is RESET
+
+
+def test_a_reset_gives_the_batch_up() -> None:
+    pilot = replace(at(RESET), uncategorised=2).moved(CONFIGURE, NOW)
+    assert (pilot.batch_id, pilot.uncategorised) == (None, 0)
+
+
+# What is told
+
+
+def test_only_unusual_moves_are_kept() -> None:
+    everyday = {EXTRACT, TRANSFORM, LOAD, ERRORS}
+    for state in PilotState:
+        for to in PilotState:
+            expected = state is not to and not {state, to} <= everyday
+            assert is_memorable(at(state), at(to)) is expected
+
+
+def test_a_move_is_told_with_its_cause() -> None:
+    before = at(LOAD)
+    event = move_event("views", "main", before, before.failed(trouble(), NOW + 5, WAITS))
+    assert (event.kind, event.subject, event.why) == ("flow_moved", "views/main", "it broke")
+    assert event.data == {
+        "from": "load",
+        "to": "retry",
+        "batch_id": 7,
+        "attempt": 1,
+        "next_try": NOW + 200_005,
+        "resumes": "load",
+        "code": 6,
+        "step": "label",
+    }
+
+
+def test_an_old_error_is_not_told_again() -> None:
+    failed = at(LOAD).failed(trouble(), NOW, WAITS)
+    event = move_event("views", "main", failed, failed.resumed(NOW + 9))
+    assert (event.why, event.data) == ("", {"from": "retry", "to": "load", "batch_id": 7})
+    assert move_event("views", "main", at(LOAD), at(LOAD).paused("lunch", NOW)).why == "lunch"

@@ -1,0 +1,92 @@
+"""Random walks of the pilot: it never leaves its table, and never stops waiting for a next try."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towpath.clock import MICROS
+from towpath.flow.codes import ErrorCode
+from towpath.flow.pilot import JITTER, MOVES, IllegalFlowMove, Pilot, PilotState, Trouble, Waits
+
+LEAST_S, MOST_S = 0.2, 60.0
+
+Step = tuple[str, object]
+STEPS: st.SearchStrategy[Step] = st.one_of(
+    st.tuples(st.just("moved"), st.sampled_from(PilotState)),
+    st.tuples(st.just("failed"), st.sampled_from(ErrorCode)),
+    st.tuples(st.just("held"), st.just(ErrorCode.SINK_UNAVAILABLE)),
+    st.tuples(st.sampled_from(["resumed", "started"]), st.none()),
+    st.tuples(st.sampled_from(["paused", "stopped", "halted"]), st.just("why")),
+)
+
+
+def act(pilot: Pilot, step: Step, now: int, waits: Waits) -> Pilot:
+    match step:
+        case ("moved", PilotState() as to):
+            return pilot.moved(to, now, batch_id=now % 3)
+        case ("failed", ErrorCode() as code):
+            return pilot.failed(Trouble(code, "s", "m"), now, waits)
+        case ("held", ErrorCode() as code):
+            return pilot.held(Trouble(code, "s", "m"), now, waits)
+        case (("resumed" | "started") as name, _):
+            after: Pilot = getattr(pilot, name)(now)
+            return after
+        case (name, reason):
+            rested: Pilot = getattr(pilot, name)(reason, now)
+            return rested
+    raise AssertionError(step)
+
+
+def check(pilot: Pilot, now: int) -> None:
+    """What holds in every state."""
+    if pilot.state in (PilotState.RETRY, PilotState.HELD):
+        assert pilot.next_try is not None
+        assert pilot.resumes is not None
+        assert pilot.resumes in MOVES[pilot.state]
+        assert pilot.attempt >= 1
+        assert pilot.is_due(pilot.next_try)
+    else:
+        assert pilot.next_try is None
+        assert pilot.resumes is None
+    assert pilot.since <= now
+    assert (pilot.failing is None) == (pilot.attempt == 0)
+    assert Pilot.from_json(pilot.to_json()) == pilot
+
+
+@given(st.lists(STEPS, max_size=60), st.integers(0, 1 << 30))
+def test_a_walk_never_leaves_the_table(steps: list[Step], seed: int) -> None:
+    now, waits = 1, Waits(LEAST_S, MOST_S, random.Random(seed))
+    pilot = Pilot.new(now)
+    for step in steps:
+        now += 1
+        try:
+            after = act(pilot, step, now, waits)
+        except IllegalFlowMove:
+            continue
+        if step[0] != "started" and after.state is not pilot.state:
+            assert after.state in MOVES[pilot.state]
+        check(after, now)
+        pilot = after
+
+
+@given(st.integers(1, 10_000), st.integers(0, 1 << 30))
+def test_waits_stay_within_their_bounds(attempt: int, seed: int) -> None:
+    wait_s = Waits(LEAST_S, MOST_S, random.Random(seed)).before(attempt) / MICROS
+    middle_s = min(MOST_S, LEAST_S * 2 ** (attempt - 1)) if attempt < 60 else MOST_S
+    assert middle_s * (1 - JITTER) - 1e-6 <= wait_s <= middle_s * (1 + JITTER) + 1e-6
+
+
+@given(st.integers(0, 1 << 30))
+def test_retries_never_end(seed: int) -> None:
+    waits, now = Waits(LEAST_S, MOST_S, random.Random(seed)), 1
+    pilot = Pilot(PilotState.LOAD, now, batch_id=1)
+    for _ in range(200):
+        pilot = pilot.failed(Trouble(ErrorCode.SINK_FAILED, "s", "m"), now, waits)
+        assert pilot.next_try is not None
+        assert now < pilot.next_try <= now + round(MOST_S * (1 + JITTER) * MICROS)
+        now = pilot.next_try
+        pilot = pilot.resumed(now)
+    assert pilot.attempt == 200
