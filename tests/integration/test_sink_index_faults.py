@@ -27,6 +27,7 @@ from towpath.errors import BadSettings, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks import index_writer
 from towpath.flow.sinks.index import IndexSink, index
+from towpath.flow.sinks.index_reader import IndexReader
 from towpath.flow.sinks.sink import NeedsPerson
 from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.testing.proxy import CuttingProxy
@@ -92,7 +93,7 @@ class BulkProxy:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 headers = {key.lower(): value for key, value in self.headers.items()}
                 told = proxy.answer(self.command, self.path, headers, body)
                 if told.status == 0:
@@ -455,6 +456,43 @@ def test_a_variable_that_is_not_set_is_named(name, monkeypatch):
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
     with pytest.raises(BadSettings, match=r"NO_SUCH_KEY is not set.*spark\.executorEnv\.NO_SUCH_KEY"):
         index(name, api_key_env="NO_SUCH_KEY").check(PLACE.settings)
+
+
+def test_a_variable_that_only_a_worker_lacks_ends_the_attempt(name, monkeypatch):
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+    with pytest.raises(SinkError, match="NO_SUCH_KEY is not set") as caught:
+        index(name, api_key_env="NO_SUCH_KEY").writer(PLACE)
+    assert caught.value.code == ErrorCode.SINK_REFUSED
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (Told(400, b"<html>no</html>"), "neither Elasticsearch nor OpenSearch"),
+        (Told(200, b"{}"), "answered 200"),
+        (Told(405, b"{}"), "answered 405"),
+    ],
+)
+def test_check_knows_what_is_no_index(proxy, make, told, says):
+    proxy.stage = times(1, told)
+    with pytest.raises(SinkError, match=says):
+        make().check(PLACE.settings)
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (Told(503, b"{}"), "answered 503"),
+        (Told(200, b"<html>"), "not JSON"),
+        (Told(200, b'{"count": 1, "_shards": {"failed": 1}}'), "some shards did not answer"),
+    ],
+)
+def test_the_reader_never_takes_a_part_for_the_whole(proxy, make, told, says):
+    proxy.stage = times(1, told)
+    reader = IndexReader(make())
+    with pytest.raises(SinkError, match=says):
+        reader.count("anything")
+    reader.close()
 
 
 def test_secrets_are_not_shown(proxy, name, monkeypatch, caplog):

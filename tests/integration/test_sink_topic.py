@@ -11,10 +11,11 @@ from tests.integration.test_sink_index import PLACE, deliveries, through_pickle
 from tests.support.logs import Place as LogPlace
 from tests.support.logs import everything, values
 
-from towpath.errors import BadSettings, SinkError
+from towpath.errors import BadSettings, DatabaseUnavailable, LogError, LogUnavailable, PartlyAppended, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks.sink import Deliveries, Refusal
 from towpath.flow.sinks.topic import TopicSink, opened
+from towpath.log.sqlite_log import SqliteLog
 from towpath.settings import Settings
 from towpath.testing.proxy import CuttingProxy
 
@@ -63,10 +64,10 @@ def test_a_record_that_is_too_large_is_refused_alone(log, name, settings):
 
 
 def test_a_record_that_only_the_broker_finds_too_large_is_refused_alone(kafka, name):
-    """It is refused with those that travel with it, and would otherwise be tried for ever."""
+    """It is refused with those that travel with it to its partition, and would otherwise be tried for ever."""
     servers = kafka.url.removeprefix("kafka://")
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(name, 1, config={"max.message.bytes": "3000"})])[name].result(30)
+    admin.create_topics([NewTopic(name, 2, config={"max.message.bytes": "3000"})])[name].result(30)
     settings = Settings(log={"url": kafka.url, "timeout_s": 20.0})
     documents = [{"n": n, "text": "x" * 5_000 if n in (3, 17) else ""} for n in range(20)]
     refusals = write(TopicSink(name), settings, deliveries(documents, targets=[name] * 20))
@@ -109,6 +110,28 @@ def test_topics_that_differ_from_record_to_record(log, name, settings):
         == []
     )
     assert values(log, f"{name}-none") == [b'{"n":2}']
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (PartlyAppended([0], [1], 3, "timed out"), ErrorCode.NETWORK),
+        (LogUnavailable("away"), ErrorCode.LOG_UNAVAILABLE),
+        (LogError("broken"), ErrorCode.LOG_UNAVAILABLE),
+        (DatabaseUnavailable("locked"), ErrorCode.LOG_UNAVAILABLE),
+    ],
+)
+def test_an_append_in_doubt_ends_the_attempt(name, tmp_path, monkeypatch, error, code):
+    """Nobody knows what was appended: the whole batch is tried again."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(SqliteLog, "append", fail)
+    settings = Settings(log={"url": f"sqlite:///{tmp_path}/log.db"})
+    with pytest.raises(SinkError) as caught:
+        write(TopicSink(name), settings, deliveries([{"n": 1}] * 3, targets=[name] * 3))
+    assert caught.value.code == code
 
 
 def test_a_topic_that_was_deleted_is_waited_for(log, name, settings):

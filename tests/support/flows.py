@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.support.logs import Place, everything
 
 import towpath
+from towpath.errors import NotTheOnlyOne
 from towpath.events import Event, EventKind
 from towpath.flow.error_record import ErrorRecord
 from towpath.flow.flow import Flow
@@ -22,6 +23,7 @@ from towpath.flow.pilot import PilotState
 from towpath.flow.stage_store import StageStore
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
+from towpath.testing.waiting import wait_until
 
 if TYPE_CHECKING:  # loaded with every test, also with those that have nothing to do with Spark
     from pyspark.sql import SparkSession
@@ -93,6 +95,19 @@ class World:
         run = self.open(flow)
         run.start(until_idle=True)
         return run.wait()
+
+    def run_when_free(self, flow: Flow) -> dict[str, PilotState]:
+        """The same after another process was killed: its stages are free when its lease is over."""
+
+        def started() -> FlowRun | None:
+            run = self.open(flow)
+            try:
+                run.start(until_idle=True)
+            except NotTheOnlyOne:
+                return None
+            return run
+
+        return cast("FlowRun", wait_until(started, 30)).wait()
 
     def batches(self, flow: Flow) -> list[Batch]:
         """All batches of all stages, oldest first."""

@@ -200,7 +200,8 @@ def test_a_step_may_change_its_copy_in_place() -> None:
     ],
 )
 def test_spliced(text: bytes, changed: dict[str, Any], dropped: list[str], spliced: bytes) -> None:
-    assert splice(text, changed, dropped) == spliced
+    for _ in range(12):  # fields are found in another way once a few texts have been gone through
+        assert splice(text, changed, dropped) == spliced
 
 
 def test_rows_that_cannot_be_written_fail_alone() -> None:

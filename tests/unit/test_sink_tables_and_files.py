@@ -124,6 +124,7 @@ def test_files_that_cannot_work_are_refused_at_once(options, says):
 
 def test_a_directory_does_not_depend_on_where_the_worker_stands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    assert table("orders", url="sqlite:///out.db").url == f"sqlite:///{tmp_path}/out.db"
     sink = files("out/../events/{day}")
     assert str(sink.target) == f"{tmp_path}/events/{{day}}"
     assert sink.root == tmp_path / "events"

@@ -11,19 +11,26 @@ import typer
 from typer.main import get_command
 
 from towpath.cli import (
+    audit,
     demo,
     doctor,
     event,
     failures,
+    flow,
+    flow_batches,
+    flow_changes,
+    flow_graph,
     process,
     queue,
     queue_changes,
+    run,
     schema,
     stack,
     topic,
     topic_changes,
     topic_read,
     topic_send,
+    trace,
 )
 from towpath.cli.given import Given
 
@@ -40,10 +47,16 @@ app.add_typer(queue.app, name="queue")
 for part in (topic_changes, topic_send, topic_read):
     topic.app.registered_commands += part.app.registered_commands
 app.add_typer(topic.app, name="topic")
+for part in (flow_batches, flow_changes, flow_graph):
+    flow.app.registered_commands += part.app.registered_commands
+app.add_typer(flow.app, name="flow")
 app.add_typer(event.app, name="event")
 app.add_typer(process.app, name="process")
 app.add_typer(schema.app, name="schema")
 app.add_typer(stack.app, name="stack")
+app.command("run")(run.run)
+app.command("audit")(audit.audit)
+app.command("trace")(trace.trace)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 

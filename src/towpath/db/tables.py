@@ -24,6 +24,8 @@ from towpath.db.sqlite import SqliteDatabase
 from towpath.db.sqlite import translated as sqlite_translated
 from towpath.errors import DatabaseError, DatabaseUnavailable
 
+Cells = Sequence[Any]  # of one row, in the order of the columns
+
 LOCK_TIMEOUT_S = 60.0
 READ_AT_ONCE = 10_000
 MAX_NAME_BYTES = 63  # PostgreSQL cuts off what is beyond, without a word
@@ -79,7 +81,7 @@ class Tables(Protocol):
     def create(self, table: str, shape: TableShape) -> None:
         """Make the table when it is absent; `DatabaseError` when it is there without the columns that are needed."""
 
-    def write(self, table: str, shape: TableShape, rows: Sequence[Row]) -> list[RefusedRow]:
+    def write(self, table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
         """Write these in one transaction, without those that the database refuses."""
 
     def count(self, table: str) -> int:
@@ -124,7 +126,10 @@ def _on_conflict(table: str, shape: TableShape) -> str:
 
 
 def _apart(
-    rows: Sequence[Row], first: int, write: Callable[[Sequence[Row]], None], refusal: Callable[[Exception], str | None]
+    rows: Sequence[Cells],
+    first: int,
+    write: Callable[[Sequence[Cells]], None],
+    refusal: Callable[[Exception], str | None],
 ) -> list[RefusedRow]:
     """Write all rows but those that cannot be, found by halves. `refusal` names an error that is a row's."""
     if not rows:
@@ -157,7 +162,7 @@ class SqliteTables:
         found = {row[1] for row in self._run(f"pragma table_info({quoted(table)})")}
         _check_columns(self._database.url, table, shape, found)
 
-    def write(self, table: str, shape: TableShape, rows: Sequence[Row]) -> list[RefusedRow]:
+    def write(self, table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
         marks = ", ".join("?" * len(shape.columns))
         names = ", ".join(map(quoted, shape.columns))
         into = f"insert into {quoted(table)} ({names}) values ({marks}) "  # noqa: S608 - quoted names
@@ -165,7 +170,7 @@ class SqliteTables:
         connection = self._database.connection()
         with self._database.transaction() as tx:
 
-            def write(some: Sequence[Row]) -> None:
+            def write(some: Sequence[Cells]) -> None:
                 with tx.part():
                     connection.executemany(statement, some)
 
@@ -221,7 +226,7 @@ class PostgresTables:
                     raise
         _check_columns(f"schema {self._database.schema}", table, shape, self._columns(table))
 
-    def write(self, table: str, shape: TableShape, rows: Sequence[Row]) -> list[RefusedRow]:
+    def write(self, table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
         names = ", ".join(map(quoted, shape.columns))
         insert = _from_stage(table, shape, names).encode()
         copy = f"copy {STAGE} ({names}) from stdin".encode()
@@ -229,7 +234,7 @@ class PostgresTables:
         is_used = False
         with self._database.transaction() as tx:
 
-            def write(some: Sequence[Row]) -> None:
+            def write(some: Sequence[Cells]) -> None:
                 nonlocal is_used
                 with tx.part():
                     if is_used:

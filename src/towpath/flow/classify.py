@@ -30,6 +30,7 @@ class Classified(NamedTuple):
     step: str
     message: str
     target: str = ""
+    needs_person: bool = False  # no waiting helps
 
 
 _OWN: dict[type[BaseException], ErrorCode] = {
@@ -100,11 +101,12 @@ def classify(error: BaseException, state: PilotState, nonce: str | None = None) 
     `nonce` is the one that this attempt's workers were given; without it nothing that they said is believed.
     """
     if nonce is not None and (fault := decode_fault(str(error), nonce)) is not None:
-        return Classified(fault.code, fault.step, fault.message or "a worker failed", fault.target)
+        return Classified(fault.code, fault.step, fault.message or "a worker failed", fault.target, fault.needs_person)
     for each in _chain(error):
         if (code := _own_code(each, state)) is not None:
             target = getattr(each, "target", "") if isinstance(each, errors.SinkError) else ""
-            return Classified(code, target, bounded(str(each) or type(each).__name__), target)
+            said = bounded(str(each) or type(each).__name__)
+            return Classified(code, target, said, target, getattr(each, "needs_person", False))
     causes = java_causes(error)
     if is_worker_death(error, causes) or is_step_failure(error, nonce, causes):
         return Classified(ErrorCode.TRANSFORM_FAILED, "", _told(error, causes))

@@ -28,9 +28,10 @@ class Fault(NamedTuple):
     step: str
     target: str
     message: str
+    needs_person: bool = False
 
 
-def encode_fault(nonce: str, code: int, step: str, target: str, message: str) -> str:
+def encode_fault(nonce: str, code: int, step: str, target: str, message: str, *, needs_person: bool = False) -> str:
     """One line of ASCII, of bounded length."""
     if not _NONCE.fullmatch(nonce):
         raise ValueError(f"a nonce is 8 to 64 letters and digits, not {nonce!r}")
@@ -39,6 +40,7 @@ def encode_fault(nonce: str, code: int, step: str, target: str, message: str) ->
         "step": bounded(step, NAME_CHARACTERS),
         "target": bounded(target, NAME_CHARACTERS),
         "message": bounded(message),
+        "needs_person": needs_person,
     }
     return f"{_TAG} {nonce} {json.dumps(fault)}"
 
@@ -55,10 +57,12 @@ def decode_fault(text: str, nonce: str) -> Fault | None:
 def _read(text: str) -> Fault | None:
     try:
         value, _ = _decode(text)
-        return Fault(ErrorCode(value["code"]), str(value["step"]), str(value["target"]), str(value["message"]))
+        code = ErrorCode(value["code"])
+        needs_person = value.get("needs_person") is True
+        return Fault(code, str(value["step"]), str(value["target"]), str(value["message"]), needs_person)
     except (ValueError, KeyError, TypeError):
-        code = _CODE.match(text)
+        cut = _CODE.match(text)
     try:
-        return Fault(ErrorCode(int(code[1])), "", "", "") if code else None
+        return Fault(ErrorCode(int(cut[1])), "", "", "") if cut else None
     except ValueError:
         return None

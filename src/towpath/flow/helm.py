@@ -6,18 +6,25 @@ writing was long enough ago, so what people see is at most that old.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 
+from towpath.clock import MICROS
 from towpath.db import Database
 from towpath.db.event_log import EventLog
-from towpath.events import Events
+from towpath.errors import DatabaseUnavailable
+from towpath.events import Event, Events
 from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits, is_memorable, move_event
 from towpath.flow.stage_store import StageStore
 from towpath.settings import FlowSettings
 
+logger = logging.getLogger(__name__)
+
+MOST_UNTOLD = 100  # moves that happen while the database is away
 _ORDER = (PilotState.EXTRACT, PilotState.TRANSFORM, PilotState.LOAD, PilotState.ERRORS)
 
 
@@ -45,6 +52,8 @@ class Helm:
         self._which = (flow, stage, owner)
         self._lock = threading.RLock()
         self._written_at = 0.0
+        self._time = (pilot.since, time.monotonic())
+        self._untold: deque[Event] = deque(maxlen=MOST_UNTOLD)
         self.pilot = pilot
 
     @property
@@ -85,33 +94,51 @@ class Helm:
             self._turn(lambda pilot, now: rests[state](pilot, reason, now))
 
     def is_due(self) -> bool:
-        return self.pilot.is_due(self._database.now())
+        return self.pilot.is_due(self._now())
 
     def write(self) -> None:
         """Write down where the pilot is, if that has not just been done."""
         with self._lock:
             if time.monotonic() - self._written_at >= self._sample_s:
-                self._save(self.pilot, None)
+                self._save()
 
     def _turn(self, step: Callable[[Pilot, int], Pilot]) -> None:
         with self._lock:
             before = self.pilot
-            after = step(before, self._database.now())
+            after = step(before, self._now())
             if after is before:
                 return
-            if is_memorable(before, after):
-                self._save(after, before)
-            else:
-                self._events.publish(move_event(self._which[0], self._which[1], before, after))
             self.pilot = after
+            event = move_event(self._which[0], self._which[1], before, after)
+            if is_memorable(before, after):
+                self._untold.append(event)
+                self._save()
+            else:
+                self._events.publish(event)
 
-    def _save(self, pilot: Pilot, before: Pilot | None) -> None:
+    def _save(self) -> None:
+        """Write the pilot and what is to be told of it. While the database is away both wait for the next time."""
         flow, stage, owner = self._which
-        with self._database.transaction() as tx:
-            self._stages.save_pilot(tx, flow, stage, owner, pilot)
-            if before is not None:
-                self._event_log.record(tx, move_event(flow, stage, before, pilot))
+        try:
+            with self._database.transaction() as tx:
+                self._stages.save_pilot(tx, flow, stage, owner, self.pilot)
+                for event in self._untold:
+                    self._event_log.record(tx, event)
+        except DatabaseUnavailable:
+            logger.warning("%s/%s is %s; the database is away and does not know", flow, stage, self.state)
+        else:
+            self._untold.clear()
         self._written_at = time.monotonic()
+
+    def _now(self) -> int:
+        """The database's time; while it is away, as it would be by this machine's clock."""
+        elapsed = time.monotonic()
+        try:
+            self._time = (self._database.now(), elapsed)
+        except DatabaseUnavailable:
+            then, at = self._time
+            return then + round((elapsed - at) * MICROS)
+        return self._time[0]
 
 
 def _after(state: PilotState) -> PilotState:

@@ -1,4 +1,4 @@
-"""The places in which a record can be. Every record that arrived is in exactly one of them: that is what the audit proves.
+"""The places in which a record can be. Every record that arrived is in exactly one: that is what the audit proves.
 
 docs/reference/places.md is held equal to this.
 """
@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Place(StrEnum):
-    """In order, from settled to least settled. A record of which there are several deliveries is in the last of theirs."""
+    """In order, from settled to least settled. A record with several deliveries is in the last of their places."""
 
     LOADED = "loaded"  # every output that was to have it has it
     FILTERED = "filtered"  # a step gave nothing for it

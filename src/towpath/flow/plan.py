@@ -46,6 +46,7 @@ class Rows:
     begin: ReadRecords | None  # None: the frame has columns and `_record`
     kept: frozenset[str] = frozenset()  # columns that are as they were read
     fields: frozenset[str] | None = None  # the fields that were read into columns; None: no schema
+    only: frozenset[str] | None = None  # the fields that may stay in the text; None: all
     unmet: str | None = None  # the step whose expectations are in the frame's column `_unmet`
 
     @property
@@ -101,10 +102,11 @@ class Plan:
 
     def _columns(self, rows: Rows) -> Columns:
         if rows.begin is not None:
-            return Columns()
+            return Columns(only=rows.only)
         visible = {name for name in rows.frame.columns if not name.startswith(HIDDEN)}
         dropped = (rows.fields or frozenset()) - visible
-        return Columns(frozenset(visible - rows.kept), dropped)
+        changed = frozenset(visible - rows.kept)
+        return Columns(changed, dropped, None if rows.only is None else rows.only | changed)
 
     def _needed(self, rows: Rows, *, has_calls: bool) -> tuple[str, ...]:
         """The columns that are needed as Python values: all for functions, else what was changed or makes names."""
@@ -142,7 +144,9 @@ class Plan:
             self._excluded,
             is_first=not any(set(other.topics) & set(source.topics) for other in earlier),
         )
-        rows = Rows(records, begin)
+        schema = source.schema
+        only = schema.known if schema is not None and schema.extra == "drop" else None
+        rows = Rows(records, begin, only=only)
         return rows if not source.expectations else self._give_read(rows, source)
 
     def _given(self, node: Node, user: Step) -> Rows:
@@ -162,7 +166,7 @@ class Plan:
         end = GiveColumns(schema)
         frame = rows.frame.mapInArrow(self._segment(source.name, rows.begin, (), end), _spark_schema(end.arrow()))
         fields = frozenset(schema.names)
-        return _expecting(Rows(frame, None, fields, fields), source.name, source.expectations)
+        return _expecting(Rows(frame, None, fields, fields, rows.only), source.name, source.expectations)
 
     def _gate(self, rows: Rows, node: Node) -> Rows:
         """Takes out the rows that do not meet an expectation, before the next step sees them."""
@@ -187,7 +191,7 @@ class Plan:
                 f'.select(…, "{RECORD}")'
             )
         kept = frozenset(name for name in given.kept if after.get(name) == before.get(name))
-        return _expecting(Rows(frame, None, kept, given.fields), step.name, step.expectations)
+        return _expecting(Rows(frame, None, kept, given.fields, given.only), step.name, step.expectations)
 
     def _call(self, each: Each) -> Call:
         batch = self._batch

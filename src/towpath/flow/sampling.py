@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from contextlib import suppress
 from typing import Any
 
+from towpath.errors import DatabaseUnavailable
 from towpath.flow.ground import Ground
 from towpath.flow.ledger_row import Batch
 from towpath.flow.outcome import Outcome
@@ -53,7 +55,7 @@ class Sampler:
         lag = sum(each["lag"] for each in partitions)
         self.idle_looks = self.idle_looks + 1 if lag == 0 else 0
         self.latest = {"partitions": partitions, "lag": lag, "rate": self._rate(now), "totals": dict(self.totals)}
-        with ground.database.transaction() as tx:
+        with suppress(DatabaseUnavailable), ground.database.transaction() as tx:
             ground.stages.save_sample(tx, ground.row.flow, ground.row.name, ground.owner, self.latest)
 
     def _partition(self, topic: str, id: str, number: int, end: int) -> dict[str, Any]:

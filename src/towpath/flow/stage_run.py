@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from towpath.errors import BadFlow, BadSettings, FlowHalted, NotTheOnlyOne
+from towpath.errors import BadFlow, BadSettings, DatabaseUnavailable, FlowHalted, NotTheOnlyOne
 from towpath.events import Event, EventKind
 from towpath.flow.batch_run import BatchRun
 from towpath.flow.classify import classify
@@ -66,6 +67,8 @@ class StageRun:
     def run(self, *, until_idle: bool = False) -> PilotState:
         """Run until it comes to rest, and return in which state."""
         self._helm.start()
+        if self._helm.state is PilotState.HALTED:
+            self._listen()  # somebody may have said resume since
         try:
             while self._helm.state not in (PilotState.STOPPED, PilotState.HALTED):
                 if self._stop.is_set():
@@ -126,15 +129,20 @@ class StageRun:
     def _flow(self, until_idle: bool) -> None:
         if self._query is None:
             self._query = self._start_query()
-        if self._query.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # parts of a second work as well
-            error = self._batch_error or self._query.exception()
-            self._query, self._batch_error = None, None
-            if error is not None:
-                raise error
+        self._watch(self._query)
         self._sampler.sample()
         self._helm.write()
         if until_idle and self._sampler.idle_looks >= IDLE_LOOKS and self._helm.state is PilotState.EXTRACT:
             self.stop("nothing more to read")
+
+    def _watch(self, query: StreamingQuery) -> None:
+        """Look for a moment whether the query has ended, and raise why: what a batch raised, or what Spark did."""
+        try:
+            if not query.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # parts of a second work as well
+                return
+        except StreamingQueryException as error:
+            raise self._batch_error or error from None
+        self._query = None
 
     def _start_query(self) -> StreamingQuery:
         ground = self._ground
@@ -183,16 +191,22 @@ class StageRun:
             self._helm.hold(_trouble(error))
             return
         found = classify(error, self._helm.state, self._nonce)
-        logger.info("%s: %s", self._ground.name, found.message, exc_info=error)
-        self._helm.fail(Trouble(found.code, found.step, found.message))
+        logger.debug("%s: %s", self._ground.name, found.message, exc_info=error)
+        if found.needs_person:
+            self._helm.rest(PilotState.HALTED, found.message)
+        else:
+            self._helm.fail(Trouble(found.code, found.step, found.message))
 
     def _listen(self) -> None:
         if time.monotonic() - self._asked_at < WISH_S:
             return
         self._asked_at = time.monotonic()
         ground = self._ground
-        with ground.database.transaction() as tx:
-            wish = ground.stages.take_wish(tx, ground.row.flow, ground.row.name, ground.owner)
+        try:
+            with ground.database.transaction() as tx:
+                wish = ground.stages.take_wish(tx, ground.row.flow, ground.row.name, ground.owner)
+        except DatabaseUnavailable:
+            return  # asked again at the next look
         if wish is not None:
             self._grant(wish)
 
@@ -205,7 +219,8 @@ class StageRun:
                 self._end_query()
                 self._helm.rest(PilotState.PAUSED, reason)
             case WishKind.RESUME:
-                self._helm.resume()
+                if self._helm.pilot.is_resting or self._helm.pilot.is_waiting:  # else it went on by itself meanwhile
+                    self._helm.resume()
             case WishKind.RESET:
                 self._end_query()
                 Configuring(self._ground, self._helm).reset_to(wish.arguments)

@@ -81,7 +81,10 @@ def _java_options(settings: SparkSettings) -> str:
     # As default options: what the user gives in spark.driver.extraJavaOptions stands after them and wins.
     file = resources.files("towpath.spark") / "log4j2.properties"
     # Whoever sees errors only gets their traces with the exception that is raised in Python; once is enough.
-    trace = "short.message" if settings.log_level in ("error", "off") else "full"
+    is_quiet = settings.log_level in ("error", "off")
+    trace = "short.message" if is_quiet else "full"
+    failures = "off" if is_quiet else settings.log_level
     return (
-        f'"-Dlog4j2.configurationFile={file}" -Dtowpath.spark.level={settings.log_level} -Dtowpath.spark.trace={trace}'
+        f'"-Dlog4j2.configurationFile={file}" -Dtowpath.spark.level={settings.log_level} -Dtowpath.spark.trace={trace} '
+        f"-Dtowpath.spark.failures={failures}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -132,6 +133,8 @@ def _silence() -> None:
 
     for name in NOISY_LOGGERS:
         PySparkLogger.getLogger(name).disabled = True
+    # Prints what a function called by Spark has raised; whoever waits for the query gets it.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
 
 
 @contextmanager

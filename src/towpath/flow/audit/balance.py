@@ -69,7 +69,7 @@ class Balancing:
             gaps = [gap.place for gap in stage.gaps]
             for batch in stage.committed:
                 yield from self._batch(stage, batch, gaps)
-            self._again(stage, gaps)
+            self._covered(stage, gaps)
             self._in_flight(stage)
             yield from self._beyond(stage)
             self.balance.skipped += sum(gap.stop - gap.start for gap in gaps)
@@ -80,13 +80,12 @@ class Balancing:
         counted = {part: self._tallies[part.spot].count(part) for part in parts}
         there = sum(counted.values())
         deleted = [part for part in parts if not self._tallies[part.spot].is_whole(part)]
-        where = (batch.generation, batch.batch_id, batch.ranges)
         if deleted:
             what = f"what batch {batch.batch_id} of generation {batch.generation} has read"
             yield Unproven(stage.name, what, f"{DELETED}: {'; '.join(map(str, deleted))}", read)
         if there > read or (there < read and not deleted):
             told = (f"{read} records, as the ledger says", f"{there} in the topic")
-            yield Problem(ProblemKind.READ, stage.name, *told, *where)
+            yield Problem(ProblemKind.READ, stage.name, *told, batch.generation, batch.batch_id, batch.ranges)
         returned = sum(count for part, count in counted.items() if not is_arrival(stage.flow, part.topic))
         self.balance.returned += returned
         self.balance.arrived += (read if deleted else there) - returned
@@ -100,15 +99,20 @@ class Balancing:
         for output in _outputs(batch):
             self.balance.delivered[output] += batch.delivered(output)
 
-    def _again(self, stage: StageRows, gaps: list[Range]) -> None:
-        """A record that two generations have read has arrived once."""
+    def _covered(self, stage: StageRows, gaps: list[Range]) -> None:
+        """What two generations have read has arrived once; what no batch has read has arrived all the same."""
         covered: dict[Spot, list[Range]] = {}
         for batch in stage.committed:
             for part in readable(batch.ranges, gaps):
                 before = covered.setdefault(part.spot, [])
-                if before and part.start < before[-1].stop:
+                if any(part.start < each.stop for each in before):
                     self._count_again(part, before)
                 _cover(before, part)
+        for stretches in covered.values():
+            first, last = min(stretches), max(each.stop for each in stretches)
+            if is_arrival(stage.flow, first.topic):
+                lost = uncovered(first._replace(stop=last), [*stretches, *gaps])
+                self.balance.arrived += sum(self._tallies[each.spot].count(each) for each in lost)
 
     def _count_again(self, part: Range, before: list[Range]) -> None:
         if is_arrival(self._view.flow, part.topic):

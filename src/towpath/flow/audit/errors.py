@@ -30,7 +30,9 @@ class ErrorsFound:
     strange: int = 0  # of no batch
     problems: list[Problem] = field(default_factory=list)
     marks: dict[str, dict[Spot, Marks]] = field(default_factory=dict)  # by hash
-    gaps: dict[Key, dict[tuple[Spot, int], int]] = field(default_factory=dict)  # by first offset: the one after the last
+    gaps: dict[Key, dict[tuple[Spot, int], int]] = field(
+        default_factory=dict
+    )  # by first offset: the one after the last
     _rows: dict[str, tuple[str, BatchRow]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -114,5 +116,5 @@ def _gaps(stage: StageRows, found: ErrorsFound) -> Iterator[Problem]:
             if (generation, batch_id) in committed:
                 name = next((name for name, ids in stage.topics.items() if topic_id in ids), topic_id)
                 place = Range(name, topic_id, partition, start, max(start, stop))
-                where = (generation, batch_id, (place,))
-                yield Problem(ProblemKind.GAP, stage.name, "a row for this gap", "none", *where)
+                expected = "a row for this gap"
+                yield Problem(ProblemKind.GAP, stage.name, expected, "none", generation, batch_id, (place,))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from towpath.flow.positions import Range
 
 
@@ -33,7 +31,3 @@ class Marks:
     def __contains__(self, offset: int) -> bool:
         at, bit = divmod(offset - self._start, 8)
         return 0 <= at < len(self._bits) and bool(self._bits[at] >> bit & 1)
-
-    def missing(self) -> Iterator[int]:
-        """The offsets of the range that are not marked."""
-        return (offset for offset in range(self._start, self._stop) if offset not in self)

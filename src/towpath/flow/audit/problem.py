@@ -28,6 +28,7 @@ class ProblemKind(StrEnum):
     GAP = "gap differs"  # the ledger and the error topic do not tell of the same gap
     MISSING = "delivery missing"  # a batch has delivered it, and the sink does not have it
     EXTRA = "delivery not in the ledger"  # the sink has it from a record for which the batch has delivered nothing
+    DIFFERENT = "other deliveries"  # as many as the ledger says, and not the same
     DOUBLED = "delivery doubled"  # more than once in the sink
     STRANGER = "unknown in the sink"  # no record of any batch gives this id
     TORN = "file torn"  # a file and the ids beside it do not fit

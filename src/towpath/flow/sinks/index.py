@@ -50,7 +50,9 @@ def index(
     gzip: bool | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> IndexSink:
-    """Documents of an index of Elasticsearch (8, 9) or OpenSearch; a missing index is made by the server.
+    """Documents of an index of Elasticsearch (8 or 9); a missing index is made by the server.
+
+    OpenSearch understands the same requests, but nothing is tested with it.
 
     `target`, `id` and `routing` may name fields of the document: `index("views-{day}", id="{visitor}-{at}")`. Without
     `id` a document is known by the place of its record, so that a repeat writes it over itself. With `id` the newest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -45,6 +46,8 @@ def table(
 ) -> TableSink:
     """Rows of a table in SQLite (`sqlite:///path`) or PostgreSQL (`postgresql://…`, in `schema`).
 
+    The password of PostgreSQL belongs in the variable `PGPASSWORD` or in `~/.pgpass`, on every worker too.
+
     A missing table is made, with the columns `id`, `delivery_id`, `version` and `document`, the whole record as JSON.
     `columns={"order_id": "bigint", "total": "numeric"}` adds columns that are filled from the fields of the same name,
     nested values as JSON. With `document=False` the whole is not kept, and a record with a field that has no column is
@@ -71,6 +74,9 @@ def table(
     name = Template(target)
     if name.is_fixed and not is_table_name(name.filler()({})):
         raise BadFlow(f"{target!r} cannot be the name of a table: 1 to 63 bytes, not sqlite_…")
+    if url.startswith(SQLITE):
+        # The workers may stand in another directory than the flow file.
+        url = SQLITE + os.path.abspath(os.path.expanduser(url.removeprefix(SQLITE)))
     return TableSink(name, Template(id) if id is not None else None, url, schema, shape, tuple(typed), document)
 
 

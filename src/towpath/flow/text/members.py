@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from operator import itemgetter
 
@@ -19,6 +19,8 @@ _NAME_OR_BRACE = re.compile(rb"(" + _STRING + rb")(\s*:)?|[{}]")
 _COLON = re.compile(rb"\s*:\s*")
 _ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
 _COLON_BYTE, _BACKSLASH = b":\\"
+
+_WORTH_A_CUTTER = 8  # texts
 
 SPACE = b" \t\n\r"
 
@@ -102,15 +104,16 @@ class Finder:
 
     Most texts spell a name in one way only, and have it once. All that is left to know then is whether this is a field
     of the outermost object, and how long its value is: msgspec tells both, without building the rest. Any other text
-    is gone through field by field.
+    is gone through field by field, and so are the first few, for it takes time to make ready for msgspec.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = tuple(dict.fromkeys(names))
         self._spelt = [spelt(name) for name in self._names]
         # With a comma or colon in it, a name could also be what stands between two strings.
-        is_plain = not any(mark in token for token in self._spelt for mark in (b"\\", b",", b":"))
-        self._cut = _cutter(self._names).decode if is_plain else None
+        self._is_plain = not any(mark in token for token in self._spelt for mark in (b"\\", b",", b":"))
+        self._cut: Callable[[bytes], msgspec.Struct] | None = None
+        self._gone_through_so_far = 0
         self._is_ascii = all(map(str.isascii, self._names))
 
     def find(self, text: bytes) -> list[Member]:
@@ -140,6 +143,9 @@ class Finder:
         return any(b"\\" + token in text for token in self._spelt)
 
     def _gone_through(self, text: bytes) -> list[Member]:
+        self._gone_through_so_far += 1
+        if self._cut is None and self._is_plain and self._gone_through_so_far >= _WORTH_A_CUTTER:
+            self._cut = _cutter(self._names).decode
         return [member for member in members(text) if member[0] in self._names]
 
 

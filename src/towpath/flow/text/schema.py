@@ -74,15 +74,15 @@ class Schema:
 
     def extras(self, documents: Documents) -> dict[int, list[str]]:
         """The fields outside of the schema, by row: what `extra="drop"` is to cut from the text."""
-        known = self._known
+        declared = self.known
         return {
-            row: [name for name in document if name not in known]
+            row: [name for name in document if name not in declared]
             for row, document in enumerate(documents)
-            if document and not document.keys() <= known
+            if document and not document.keys() <= declared
         }
 
     @property
-    def _known(self) -> frozenset[str]:
+    def known(self) -> frozenset[str]:
         """The names that are declared; a JSON Schema may declare a field that has no column."""
         return frozenset(self.names) | (self.rules.names if self.rules else frozenset())
 
@@ -123,7 +123,7 @@ class Schema:
             return broken
         # What a JSON Schema leaves open below the first level is for its own `additionalProperties` to refuse.
         found = (
-            [name for name in document if name not in self._known] if self.rules else self.struct.outside(document, "")
+            [name for name in document if name not in self.known] if self.rules else self.struct.outside(document, "")
         )
         outside = [f'"{path}"' for path in found]
         if not outside:

@@ -10,7 +10,7 @@ from towpath.errors import SinkError
 from towpath.flow.delivery import Digest
 from towpath.flow.failure import Failure, bounded
 from towpath.flow.fault import encode_fault
-from towpath.flow.sinks.sink import Deliveries, Place, Refusal, Sink
+from towpath.flow.sinks.sink import Deliveries, NeedsPerson, Place, Refusal, Sink
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.breadcrumb import Breadcrumb
 from towpath.flow.worker.calling import Call, open_callers
@@ -93,7 +93,10 @@ class OpenLoad:
         try:
             yield
         except SinkError as error:
-            text = encode_fault(self._nonce, error.code, self.output, error.target, str(error))
+            needs_person = isinstance(error, NeedsPerson)
+            text = encode_fault(
+                self._nonce, error.code, self.output, error.target, str(error), needs_person=needs_person
+            )
             raise WorkerFault(text) from error
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import orjson
+from itertools import pairwise
+from typing import Any
 
 from towpath.flow.codes import ErrorCode
 from towpath.flow.delivery import DeliveryIds, version_of
 from towpath.flow.failure import Failure
 from towpath.flow.sinks.sink import Deliveries, Sink
 from towpath.flow.text.changes import changes
-from towpath.flow.text.splicing import splice
+from towpath.flow.text.members import members
+from towpath.flow.text.splicing import splice_rows
 from towpath.flow.worker.batch_place import BatchPlace
-from towpath.flow.worker.chunk import Chunk, Document
+from towpath.flow.worker.chunk import Chunk
 
 HIDDEN = "_"  # fields whose names begin so are for steps and names, and are not written
+Edit = tuple[dict[str, Any], frozenset[str]]  # fields to write, and to cut out
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Columns:
         """The fields that are to be cut out of a text."""
         if self.only is None:
             return self.dropped
-        return self.dropped.union(name for name in orjson.loads(text) if name not in self.only)
+        return self.dropped.union(name for name, *_ in members(text) if name not in self.only)
 
 
 class Preparer:
@@ -54,25 +56,21 @@ class Preparer:
         """The deliveries of a chunk; an input of which one row cannot be made into a delivery fails as a whole."""
         while True:
             failed: dict[int, Failure] = {}
-            made = self._try(chunk, failed)
+            payloads = self._payloads(chunk, failed)
+            made = self._named(chunk, payloads, failed)
             if not failed:
                 return made
             chunk.fail(failed)
 
-    def _try(self, chunk: Chunk, failed: dict[int, Failure]) -> Deliveries:
-        batch, records = self._batch, chunk.records
+    def _named(self, chunk: Chunk, payloads: list[bytes], failed: dict[int, Failure]) -> Deliveries:
+        batch, records, documents = self._batch, chunk.records, chunk.documents
         topics, partitions, offsets, keys = records.topics, records.partitions, records.offsets, records.keys
         times = records.timestamps_ms
-        payloads, targets, ids, delivery_ids, versions, routings = [], [], [], [], [], []
-        previous, ordinal = -1, 0
-        for row, input in enumerate(chunk.inputs):
-            ordinal = ordinal + 1 if input == previous else 0
-            previous = input
-            document = chunk.documents[row]
+        targets, ids, delivery_ids, versions, routings = [], [], [], [], []
+        for input, ordinal, document in zip(chunk.inputs, _ordinals(chunk), documents, strict=True):
+            topic, partition, offset = topics[input], partitions[input], offsets[input]
             try:
-                payload = self._payload(chunk, row, input, document)
                 targets.append(self._target(document))
-                topic, partition, offset = topics[input], partitions[input], offsets[input]
                 ids.append(
                     self._coordinates(topic, partition, offset, ordinal) if self._id is None else self._id(document)
                 )
@@ -81,7 +79,6 @@ class Preparer:
             except (TypeError, ValueError) as error:
                 failed.setdefault(input, Failure.of(ErrorCode.TRANSFORM_FAILED, self._output, error))
                 continue
-            payloads.append(payload)
             delivery_ids.append(self._ids.of(batch.topic_ids.get(topic, topic), partition, offset, ordinal))
             versions.append(version_of(batch.incarnations.get(topic, 0), offset))
         return Deliveries(
@@ -96,20 +93,37 @@ class Preparer:
             source=chunk,
         )
 
-    def _payload(self, chunk: Chunk, row: int, input: int, document: Document) -> bytes:
-        text = chunk.records.values[input] or b"{}"
-        before = chunk.befores[row]
-        columns = self._columns
+    def _payloads(self, chunk: Chunk, failed: dict[int, Failure]) -> list[bytes]:
+        """The text of each row. Rows with the same fields to write are written together: that is much quicker."""
+        values = chunk.records.values
+        payloads = [values[input] or b"{}" for input in chunk.inputs]
+        if self._columns.is_plain and chunk.befores is chunk.documents:
+            return payloads
+        alike: dict[tuple[tuple[str, ...], frozenset[str]], list[int]] = {}
+        written: list[dict[str, Any]] = []
+        for row, text in enumerate(payloads):
+            shown, dropped = self._edit(chunk, row, text)
+            written.append(shown)
+            if shown or dropped:
+                alike.setdefault((tuple(shown), dropped), []).append(row)
+        for (names, dropped), rows in alike.items():
+            columns = [[written[row][name] for row in rows] for name in names]
+            texts, misfits = splice_rows([payloads[row] for row in rows], names, columns, dropped, step=self._output)
+            for row, spliced in zip(rows, texts, strict=True):
+                payloads[row] = spliced or b""
+            for at, failure in misfits.items():
+                failed.setdefault(chunk.inputs[rows[at]], failure)
+        return payloads
+
+    def _edit(self, chunk: Chunk, row: int, text: bytes) -> Edit:
+        document, before, columns = chunk.documents[row], chunk.befores[row], self._columns
         if before is document:
-            if columns.is_plain:
-                return text
-            changed = {name: document[name] for name in columns.changed if name in document}
-            return splice(text, _shown(changed), columns.gone_from(text))
-        changed, dropped = changes(before, document)
-        for name in columns.changed:
-            if name in document:
-                changed[name] = document[name]
-        return splice(text, _shown(changed), columns.gone_from(text).union(dropped))
+            changed: dict[str, Any] = {}
+            dropped: list[str] = []
+        else:
+            changed, dropped = changes(before, document)
+        changed |= {name: document[name] for name in columns.changed if name in document}
+        return _shown(changed), columns.gone_from(text).union(dropped)
 
     def _coordinates(self, topic: str, partition: int, offset: int, ordinal: int) -> str:
         """`topic:incarnation:partition:offset`, and the ordinal behind it from the second delivery on."""
@@ -117,5 +131,15 @@ class Preparer:
         return f"{id}:{ordinal}" if ordinal else id
 
 
-def _shown(changed: Mapping[str, object]) -> dict[str, object]:
+def _ordinals(chunk: Chunk) -> list[int]:
+    """The running number of each row within its input."""
+    if isinstance(chunk.inputs, range):
+        return [0] * len(chunk.inputs)
+    ordinals = [0] * min(1, len(chunk.inputs))
+    for before, input in pairwise(chunk.inputs):
+        ordinals.append(ordinals[-1] + 1 if input == before else 0)
+    return ordinals
+
+
+def _shown(changed: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in changed.items() if not name.startswith(HIDDEN)}

@@ -103,7 +103,7 @@ class ReadColumns:
         return chunk
 
     def _documents(self, batch: pa.RecordBatch) -> list[Document]:
-        columns = [batch.column(name).to_pylist() for name in self.names]
+        columns = [batch.column(name).to_pylist(maps_as_pydicts="strict") for name in self.names]
         if not columns:
             return [{} for _ in range(batch.num_rows)]
         names = self.names

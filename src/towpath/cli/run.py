@@ -1,0 +1,161 @@
+"""`towpath run`: a flow in this process, until it is stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from towpath.cli.failures import FAILED
+from towpath.cli.flow_graph import Target
+from towpath.cli.given import Given
+from towpath.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from towpath.cli.flow_screen import Screen
+    from towpath.cli.flow_stop import Stopping
+    from towpath.cli.flow_tally import Tally
+    from towpath.errors import NotTheOnlyOne
+    from towpath.flow.flow import Flow
+    from towpath.flow.flow_file import FlowFile
+    from towpath.flow.flow_run import FlowRun
+    from towpath.flow.pilot import Pilot
+    from towpath.runtime import Runtime
+
+WORKERS_PATH = "spark.executorEnv.PYTHONPATH"
+LOOK_S = 0.2
+SILENT_BEATS = 2
+
+
+def run(
+    ctx: typer.Context,
+    target: Target,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when all that is there is read.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="What people see as this process's name; else as the settings say."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a flow. Ctrl-C ends it after its present batch; typed again, at once."""
+    from towpath.cli.flow_end import print_end, print_end_json
+    from towpath.cli.flow_tally import Tally
+    from towpath.flow.flow_file import find_flow
+    from towpath.flow.pilot import PilotState
+
+    given = ctx.ensure_object(Given)
+    found = find_flow(target)
+    found.flow.stages()  # a graph that is wrong is told before anything starts
+    tally = Tally(found.flow.name)
+    with _runtime(given, name, found) as runtime:
+        pilots = _run(runtime, found.flow, until_idle, tally)
+    if as_json:
+        print_end_json(found.flow, pilots, tally)
+    else:
+        print_end(found.flow, pilots, tally, given)
+    if any(pilot.state is PilotState.HALTED for pilot in pilots.values()):
+        raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _runtime(given: Given, name: str | None, found: FlowFile) -> Iterator[Runtime]:
+    """The runtime of a process that works: it makes its database, and its workers find the user's modules."""
+    from towpath import logs, settings
+    from towpath.runtime import Runtime
+    from towpath.spark.master import is_local
+
+    flags: dict[str, Any] = given.flags() | ({"process": {"name": name}} if name is not None else {})
+    loaded = settings.load(flags, given.config)
+    quiet = loaded.logging.level in ("debug", "info") and not given.debug
+    logs.configure(loaded.logging.model_copy(update={"level": "warning"}) if quiet else loaded.logging)
+    path = found.take_along()
+    if not is_local(loaded.spark.master):
+        spark = loaded.spark.model_copy(update={"conf": {WORKERS_PATH: path, **loaded.spark.conf}})
+        loaded = loaded.model_copy(update={"spark": spark})
+    with Runtime(loaded) as runtime:
+        yield runtime
+
+
+def _run(runtime: Runtime, flow: Flow, until_idle: bool, tally: Tally) -> dict[str, Pilot]:
+    """From the start of Spark to the rest of all stages; returns how each ended."""
+    from towpath.cli.flow_screen import open_screen
+    from towpath.cli.flow_spark import start_spark
+    from towpath.cli.flow_stop import Stopping
+
+    screen = open_screen(flow.name)
+    runtime.events.subscribe(tally)
+    runtime.events.subscribe(screen.on_event)
+    try:
+        with Stopping(runtime.process().stop) as stopping:
+            start_spark(runtime, f"towpath {flow.name}", screen)
+            running = _started(runtime, flow, until_idle, screen)
+            stopping.of(running)
+            screen.note(f"runs as process {runtime.process().id}; Ctrl-C ends it after the present batch")
+            running.wait(_Tick(runtime, running, tally, screen, stopping))
+        return {view.stage: view.pilot for view in running.views()}
+    finally:
+        screen.close()
+
+
+class _Tick:
+    """Shows how the stages are, again and again."""
+
+    def __init__(self, runtime: Runtime, run: FlowRun, tally: Tally, screen: Screen, stopping: Stopping) -> None:
+        self._runtime = runtime
+        self._run = run
+        self._tally = tally
+        self._screen = screen
+        self._stopping = stopping
+        self._now = runtime.database.now()
+
+    def __call__(self) -> None:
+        from towpath.cli.flow_tally import counts_of
+        from towpath.cli.flow_view import Shown
+        from towpath.errors import DatabaseError
+
+        if self._stopping.news():
+            self._screen.note("stopping after this batch; again to leave at once")
+        with contextlib.suppress(DatabaseError):  # the stages say themselves that it is away
+            self._now = self._runtime.database.now()
+        views = self._run.views()
+        shown = [Shown(v.stage, v.pilot, v.sample, counts_of(self._tally.of(v.stage))) for v in views]
+        self._screen.stages(shown, self._now)
+
+
+def _started(runtime: Runtime, flow: Flow, until_idle: bool, screen: Screen) -> FlowRun:
+    """Take the stages and start them. A process that was killed a moment ago holds them until its lease is over."""
+    from towpath.errors import NotTheOnlyOne
+
+    while True:
+        running = runtime.flow(flow)
+        try:
+            running.start(until_idle=until_idle)
+            return running
+        except NotTheOnlyOne as error:
+            _wait_for_death(runtime, flow, screen, error)
+
+
+def _wait_for_death(runtime: Runtime, flow: Flow, screen: Screen, refusal: NotTheOnlyOne) -> None:
+    """Until no other process has the flow; raises the refusal when one of them beats."""
+    from towpath.cli.flow_look import looks
+
+    settings, begun_at = runtime.settings.process, time.monotonic()
+    beats: dict[str, object] = {}
+    while True:
+        owners = {
+            look.owner.id: look.owner
+            for look in looks(runtime, flow.name)
+            if look.owner is not None and look.owner.state == "alive" and look.owner.id != runtime.process().id
+        }
+        if not owners:
+            return
+        waited_s = time.monotonic() - begun_at
+        is_alive = any(beats.setdefault(id, row.beat_at) != row.beat_at for id, row in owners.items())
+        if is_alive or waited_s > 2 * settings.lease_s + SILENT_BEATS * settings.heartbeat_s:
+            raise refusal
+        screen.phase(f"{', '.join(owners)} has this flow and is silent; waiting for its lease to end", waited_s)
+        time.sleep(LOOK_S)

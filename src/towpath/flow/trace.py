@@ -1,0 +1,235 @@
+"""Where is this record, and how did it get there?
+
+From the log, the ledger and the error topic, and from the sinks where the flow file is at hand. There is no row for each
+healthy record: what a batch has read is known by its offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from towpath.db import Database
+from towpath.errors import BadValue, OffsetOutOfRange, UnknownFlow, UnknownTopic
+from towpath.flow.error_record import ERROR, ErrorRecord
+from towpath.flow.ledger import Batch, BatchState, Gap, Ledger
+from towpath.flow.place import Place
+from towpath.flow.stage_store import Stage, StageStore
+from towpath.flow.topics import FlowTopics
+from towpath.flow.trace_sinks import Found, SinkLook
+from towpath.log.log import Log
+from towpath.log.record import Record
+
+PAGE = 500
+SKEW = timedelta(minutes=1)  # by which the clocks of log and database may differ
+MOST_COUNTED = 100_000  # records before this one that are counted by reading
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One error record of the traced record."""
+
+    at: str  # its own place in the error topic
+    time: datetime
+    record: ErrorRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What is known about one record. `place` is None where it cannot be told, or where there is no record."""
+
+    topic: str
+    partition: int
+    offset: int
+    stage: str
+    place: Place | None
+    now: str  # in words
+    record: Record | None = None
+    readings: tuple[Batch, ...] = ()  # oldest first
+    failures: tuple[Seen, ...] = ()
+    found: tuple[Found, ...] = ()  # in the sinks
+    gaps: tuple[Gap, ...] = ()
+    before: int | None = None  # records that the flow will read first
+
+
+@dataclass(slots=True)
+class Tracer:
+    """Traces records of one flow."""
+
+    database: Database
+    log: Log
+    flow: str
+    sinks: SinkLook = field(default_factory=SinkLook)
+    error_topic: str | None = None
+
+    def trace(self, topic: str, partition: int, offset: int, topic_id: str | None = None) -> list[Trace]:
+        """One answer for each stage that reads the topic; `topic_id` for one that was deleted and made again."""
+        stages = self._stages(topic)
+        id = topic_id or self._id(topic, stages[0])
+        record = self._record(topic, partition, offset, id)
+        return [self._of(stage, Trace(topic, partition, offset, stage.name, None, "", record), id) for stage in stages]
+
+    def topic_id(self, topic: str, incarnation: int) -> str:
+        """The id of the topic at the time of which a document id tells."""
+        ids = self._stages(topic)[0].topics[topic]
+        if incarnation >= len(ids):
+            raise BadValue(
+                f"topic {topic!r} was made {len(ids)} times as far as {self.flow} knows, not {incarnation + 1}"
+            )
+        return ids[incarnation]
+
+    def _stages(self, topic: str) -> list[Stage]:
+        with self.database.read() as tx:
+            known = StageStore(self.database).list(tx)
+        mine = [stage for stage in known if stage.flow == self.flow]
+        if not mine:
+            raise UnknownFlow(self.flow, {stage.flow for stage in known})
+        found = [stage for stage in mine if topic in stage.topics]
+        if not found:
+            names = sorted({name for stage in mine for name in stage.topics})
+            raise BadValue(f"{self.flow} does not read topic {topic!r}; it reads {', '.join(names) or 'nothing yet'}")
+        return found
+
+    def _id(self, topic: str, stage: Stage) -> str:
+        try:
+            return self.log.topic(topic).id
+        except UnknownTopic:
+            return stage.topics[topic][-1]
+
+    def _record(self, topic: str, partition: int, offset: int, id: str) -> Record | None:
+        try:
+            if self.log.topic(topic).id != id:
+                return None
+            return self.log.record(topic, partition, offset)
+        except (OffsetOutOfRange, UnknownTopic):
+            return None
+
+    # One stage
+
+    def _of(self, stage: Stage, trace: Trace, id: str) -> Trace:
+        readings = tuple(reversed(list(self._readings(stage, trace, id))))
+        with self.database.read() as tx:
+            gaps = tuple(
+                gap
+                for gap in Ledger(self.database).gaps(tx, stage.flow, stage.name)
+                if (gap.topic_id, gap.partition) == (id, trace.partition) and gap.start <= trace.offset < gap.stop
+            )
+        failures = tuple(self._failures(trace, id, readings)) if readings else ()
+        trace = replace(trace, readings=readings, gaps=gaps, failures=failures)
+        done = [batch for batch in readings if batch.state is BatchState.COMMITTED]
+        if gaps:
+            return replace(trace, place=Place.SKIPPED, now=f"skipped: {gaps[-1].reason}")
+        if done:
+            return self._read_by(stage, trace, id, done[-1])
+        return self._unread(stage, trace, id)
+
+    def _readings(self, stage: Stage, trace: Trace, id: str) -> Iterator[Batch]:
+        """The batches in whose range it is, newest first. More than one after a reset."""
+        ledger, before = Ledger(self.database), None
+        while True:
+            with self.database.read() as tx:
+                page = ledger.batches(tx, stage.flow, stage.name, PAGE, before)
+            for batch in page:
+                for each in batch.positions:
+                    if each.spot == (id, trace.partition) and each.start <= trace.offset < each.stop:
+                        yield batch
+            if len(page) < PAGE:
+                return
+            before = page[-1].generation, page[-1].batch_id
+
+    def _failures(self, trace: Trace, id: str, readings: tuple[Batch, ...]) -> Iterator[Seen]:
+        """Its error records. They were appended while its batches ran, so only that time is read."""
+        name = FlowTopics.of(self.flow, self.error_topic).errors
+        since = min(batch.started_at for batch in readings) - SKEW
+        ends = [batch.committed_at for batch in readings]
+        until = None if None in ends else max(end for end in ends if end is not None) + SKEW
+        try:
+            starts = self.log.offsets_at(name, max(0, int(since.timestamp() * 1000)))
+        except UnknownTopic:
+            return
+        for number, start in sorted(starts.items()):
+            for record in self.log.read(name, number, start):
+                at = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
+                if until is not None and at > until:
+                    break
+                seen = _error(record)
+                if seen is None or (seen.flow, seen.kind) != (self.flow, ERROR):
+                    continue
+                if (seen.topic_id, seen.partition, seen.offset) == (id, trace.partition, trace.offset):
+                    yield Seen(f"{name}/{number}/{record.offset}", at, seen)
+
+    def _read_by(self, stage: Stage, trace: Trace, id: str, batch: Batch) -> Trace:
+        """The last batch that was committed with it decides."""
+        if any(seen.record.hash == batch.hash for seen in trace.failures):
+            return replace(trace, place=Place.FAILED, now="failed: it lies in the error topic")
+        if trace.record is None and self._is_hole(trace, id):
+            return replace(trace, now="this offset holds no record: offsets have holes")
+        look = self.sinks.find(stage, id, trace.partition, trace.offset)
+        if look.found:
+            return replace(trace, place=Place.LOADED, found=tuple(look.found), now="loaded")
+        loaded, filtered = _count(batch, "loaded"), _count(batch, "filtered")
+        if not filtered:
+            return replace(trace, place=Place.LOADED, now="loaded: its batch has filtered nothing")
+        if not loaded or look.is_exact:
+            steps = batch.counts.get("filtered", {})
+            names = " or ".join(steps) if isinstance(steps, dict) else ""
+            return replace(trace, place=Place.FILTERED, now=f"filtered by {names or 'a step'}")
+        return replace(trace, now=f"loaded or filtered: its batch has loaded {loaded:,} and filtered {filtered:,}")
+
+    def _is_hole(self, trace: Trace, id: str) -> bool:
+        try:
+            same = self.log.topic(trace.topic).id == id
+            return same and self.log.starts(trace.topic).get(trace.partition, 0) <= trace.offset
+        except UnknownTopic:
+            return False
+
+    def _unread(self, stage: Stage, trace: Trace, id: str) -> Trace:
+        topic, number, offset = trace.topic, trace.partition, trace.offset
+        at_work = [batch for batch in trace.readings if batch.state is not BatchState.SUPERSEDED]
+        if at_work:
+            return replace(
+                trace, place=Place.IN_FLIGHT, now=f"in flight: batch {at_work[-1].batch_id} is at work on it"
+            )
+        try:
+            start, end = self.log.starts(topic).get(number, 0), self.log.ends(topic).get(number)
+        except UnknownTopic:
+            return replace(trace, now="the topic is gone, and no batch has read this offset")
+        if end is None:
+            return replace(trace, now=f"the topic has no partition {number}")
+        if offset >= end:
+            return replace(trace, now=f"never arrived: {topic}/{number} ends before {end}")
+        position = self._position(stage, id, number)
+        if trace.record is None:
+            gone = "deleted, and no batch has read it" if offset < start else "this offset holds no record"
+            return replace(trace, now=gone)
+        if offset < position:
+            return replace(trace, now=f"not read: the flow begins at {position} here")
+        return self._waiting(trace, max(position, start))
+
+    def _waiting(self, trace: Trace, first: int) -> Trace:
+        """In flight, and how many are before it."""
+        last = min(trace.offset, first + MOST_COUNTED)
+        before = sum(1 for _ in self.log.read(trace.topic, trace.partition, first, last)) if first < last else 0
+        more = " at least" if last < trace.offset else ""
+        told = f"in flight: {before:,} records{more} are read before it"
+        return replace(trace, place=Place.IN_FLIGHT, before=before, now=told)
+
+    def _position(self, stage: Stage, id: str, number: int) -> int:
+        with self.database.read() as tx:
+            last = Ledger(self.database).last_committed(tx, stage.flow, stage.name, stage.generation)
+        stops = last.positions.stops if last is not None else stage.starting.stops
+        return stops.get((id, number), 0)
+
+
+def _error(record: Record) -> ErrorRecord | None:
+    try:
+        return ErrorRecord.read(record)
+    except (KeyError, ValueError):
+        return None
+
+
+def _count(batch: Batch, name: str) -> int:
+    found: Any = batch.counts.get(name, 0)
+    return sum(found.values()) if isinstance(found, dict) else int(found)
