@@ -42,6 +42,8 @@ TowpathError
 │   └── TopicReplaced          the topic was deleted, perhaps made again; old offsets mean nothing now
 ├── FlowError              a flow cannot go on
 │   ├── SinkError              a sink took nothing of a request; with the code
+│   │   └── NeedsPerson        a sink refuses every single record: to wait would not help
+│   ├── IllegalFlowMove        a stage or a batch cannot go from its state to that one
 │   ├── FlowHalted             a stage needs a person; the text says why
 │   └── NotTheOnlyOne          another living process runs this stage
 ├── SparkFailed            Spark did not start, or not as it is needed
@@ -350,7 +352,26 @@ class SinkError(FlowError):
     def __init__(self, code: int, target: str, message: str) -> None:
         self.code = int(code)
         self.target = target
-        super().__init__(f"{target}: {message}")
+        self.message = message
+        super().__init__(self.code, target, message)  # what it is made of again in another process
+
+    def __str__(self) -> str:
+        return f"{self.target}: {self.message}"
+
+
+class NeedsPerson(SinkError):
+    """A sink refuses every single record, or cannot hold any: to wait would not help. The stage halts."""
+
+
+class IllegalFlowMove(FlowError):
+    """A stage or a batch cannot go from its state to that one. A fault in the program, or someone was faster."""
+
+    def __init__(self, what: str, state: str, target: str, allowed: Iterable[str]) -> None:
+        self.what = what
+        self.state = state
+        self.target = target
+        self.allowed = tuple(sorted(allowed))
+        super().__init__(f"{what} is {state} and cannot become {target}: only {', '.join(self.allowed) or 'nothing'}")
 
 
 class FlowHalted(FlowError):

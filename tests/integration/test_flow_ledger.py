@@ -14,11 +14,10 @@ from tests.support.staging import Acting
 from tests.support.tables import by_hand, rows
 
 from towpath.db import Queries
-from towpath.errors import DatabaseError, FlowHalted, NotTheOnlyOne
+from towpath.errors import DatabaseError, FlowHalted, IllegalFlowMove, NotTheOnlyOne
 from towpath.flow.delivery import batch_hash
 from towpath.flow.ledger import Batch, BatchState, Gap, Ledger
 from towpath.flow.ledger_row import MOVES, Counts, added
-from towpath.flow.pilot import IllegalFlowMove
 from towpath.flow.positions import Positions, Range
 from towpath.flow.stage_store import StageStore
 

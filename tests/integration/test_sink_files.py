@@ -21,12 +21,12 @@ import pytest
 from pyarrow import parquet
 from tests.integration.test_sink_index import PLACE, deliveries, through_pickle, write
 
-from towpath.errors import SinkError
+from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks import files as files_module
 from towpath.flow.sinks.files import FilesSink, files
 from towpath.flow.sinks.files_reader import written_files
-from towpath.flow.sinks.sink import Deliveries, NeedsPerson
+from towpath.flow.sinks.sink import Deliveries
 
 FORMATS = [("json", None), ("json", "gzip"), ("parquet", None)]
 

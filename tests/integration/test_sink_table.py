@@ -18,10 +18,9 @@ from tests.integration.test_sink_index import PLACE, deliveries, write
 from tests.support.writes import MOST_S, Stopwatch
 
 from towpath.db.tables import quoted
-from towpath.errors import SinkError
+from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks import table as table_module
-from towpath.flow.sinks.sink import NeedsPerson
 from towpath.flow.sinks.table import TableSink, table
 from towpath.stack.postgres import PostgresServer
 from towpath.testing.proxy import CuttingProxy

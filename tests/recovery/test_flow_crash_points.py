@@ -16,7 +16,7 @@ from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[2]
 KINDS = [GOOD, GOOD, FILTERED, UNMET, RAISING]
-RECORDS = [{"n": n, "kind": KINDS[n % len(KINDS)]} for n in range(50)]
+RECORDS = [(n, KINDS[n % len(KINDS)]) for n in range(50)]
 
 FLOW_POINTS = frozenset(
     {
@@ -32,7 +32,7 @@ REPEATED = frozenset({CrashPoint.ERRORS_SENT})  # what failed is told twice, wit
 
 @pytest.mark.parametrize("point", sorted(FLOW_POINTS))
 def test_driver_killed_at(point: CrashPoint, embedded: World) -> None:
-    embedded.send("orders", RECORDS)
+    embedded.send("orders", [{"n": n, "kind": kind} for n, kind in RECORDS])
     order = {"settings": embedded.settings(), "home": str(embedded.home)}
     log = embedded.home / "child.log"
     with ChildProcess("tests.recovery.flow_acts", order, log=log, crash_at=point, cwd=ROOT) as child:
@@ -40,7 +40,7 @@ def test_driver_killed_at(point: CrashPoint, embedded: World) -> None:
     flow = orders(embedded.home)
     embedded.run_when_free(flow)
 
-    expected = sorted(record["n"] for record in RECORDS if record["kind"] == GOOD)
+    expected = [n for n, kind in RECORDS if kind == GOOD]
     assert numbers_in_table(embedded.home) == expected
     assert numbers_in_files(embedded.home) == expected
     assert embedded.counts(flow) == Counter(read=50, loaded=20, filtered=10, failed=20, delivered=40), (

@@ -163,3 +163,10 @@ def worlds(draw: st.DrawFn) -> World:
 
 def gap_error(batch: BatchRow, place: Range) -> ErrorRecord:
     return error(batch, place.partition, place.start, place.stop, GAP)
+
+
+def simple_stage() -> StageRows:
+    """Ten records of one partition, read by one batch."""
+    maker = Maker({0: list(range(10))}, {0: 10}, {(0, at): LOADED for at in range(10)})
+    maker.batch({0: 10})
+    return maker.world.stage

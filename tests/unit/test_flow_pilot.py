@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from towpath.clock import MICROS
+from towpath.errors import IllegalFlowMove
 from towpath.flow.codes import Action, ErrorCode
 from towpath.flow.pilot import (
     JITTER,
     MOVES,
     RESTING,
-    IllegalFlowMove,
     Pilot,
     PilotState,
     Trouble,

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.clock import MICROS
+from towpath.errors import IllegalFlowMove
 from towpath.flow.codes import ErrorCode
-from towpath.flow.pilot import JITTER, MOVES, IllegalFlowMove, Pilot, PilotState, Trouble, Waits
+from towpath.flow.pilot import JITTER, MOVES, Pilot, PilotState, Trouble, Waits
 
 LEAST_S, MOST_S = 0.2, 60.0
 

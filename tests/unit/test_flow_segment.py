@@ -193,18 +193,25 @@ def test_a_sink_that_takes_nothing_ends_the_task_without_a_report(bench: Bench) 
 def test_excluded_records_fail_without_being_read(bench: Bench) -> None:
     failure = Failure(ErrorCode.TRANSFORM_FAILED, "step", "Died", "ends its worker")
     bench.excluded = {(TOPIC, 0): {1: failure}}
-    seen = []
-    sink = Listing()
-    outcome = bench.run(
-        [{"x": 0}, {"x": 1}, {"x": 2}], load(sink, call(lambda document: seen.append(document["x"]) or document))
-    )
+    seen: list[int] = []
+
+    def note(document: dict[str, Any]) -> Any:
+        seen.append(document["x"])
+        return document
+
+    outcome = bench.run([{"x": 0}, {"x": 1}, {"x": 2}], load(Listing(), call(note)))
     assert seen == [0, 2]
     assert codes(outcome) == {1: (9, "step")}
 
 
 def test_functions_are_told_of_the_record_when_they_ask(bench: Bench) -> None:
-    told = []
-    bench.run([{}], load(Listing(), call(lambda document, record: told.append(record) or {}, wants_record=True)))
+    told: list[Any] = []
+
+    def note(document: dict[str, Any], record: Any) -> Any:
+        told.append(record)
+        return document
+
+    bench.run([{}], load(Listing(), call(note, wants_record=True)))
     [record] = told
     assert record[:6] == (TOPIC, 0, 0, 1_700_000_000_000, b"k0", (("h", b"v"),))
     assert record.id == DeliveryIds("flow", "stage", "").of(TOPIC_ID, 0, 0, 0).hex()

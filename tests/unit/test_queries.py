@@ -14,12 +14,14 @@ from towpath.db.queries import Dialect, Queries
 FILES = [
     ("towpath.db", "events"),
     ("towpath.db", "processes"),
+    ("towpath.flow", "ledger"),
+    ("towpath.flow", "stages"),
     ("towpath.queue", "inboxes"),
     ("towpath.queue", "messages"),
 ]
 SQL_FILES = [
     file
-    for package in ("towpath.db", "towpath.queue")
+    for package in ("towpath.db", "towpath.flow", "towpath.queue")
     for file in sorted(resources.files(package).iterdir(), key=lambda file: file.name)
     if file.name.endswith(".sql")
 ]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from towpath.flow.audit.verdict import Verdict
     from towpath.flow.flow import Flow
 
+MOST_SHOWN = 100
+
 FlowName = Annotated[str, typer.Argument(metavar="FLOW", show_default=False, help="The flow's name.")]
 ErrorTopic = Annotated[
     str | None,
@@ -89,7 +91,10 @@ def _print(found: Verdict) -> None:
     if found.problems:
         console().print("\nproblems", style="bold")
         columns = [Column("problem", whole=True), Column("where"), Column("expected"), Column("found")]
-        print_table(columns, [[each.kind, each.where, each.expected, each.found] for each in found.problems])
+        shown = found.problems[:MOST_SHOWN]
+        print_table(columns, [[each.kind, each.where, each.expected, each.found] for each in shown])
+        if more := len(found.problems) - len(shown):
+            typer.echo(f"and {more:,} more; --json has them all")
     typer.echo()
     _print_end(found)
 

@@ -19,7 +19,9 @@ from towpath.cli import (
     flow,
     flow_batches,
     flow_changes,
+    flow_errors,
     flow_graph,
+    init,
     process,
     queue,
     queue_changes,
@@ -47,13 +49,14 @@ app.add_typer(queue.app, name="queue")
 for part in (topic_changes, topic_send, topic_read):
     topic.app.registered_commands += part.app.registered_commands
 app.add_typer(topic.app, name="topic")
-for part in (flow_batches, flow_changes, flow_graph):
+for part in (flow_batches, flow_changes, flow_errors, flow_graph):
     flow.app.registered_commands += part.app.registered_commands
 app.add_typer(flow.app, name="flow")
 app.add_typer(event.app, name="event")
 app.add_typer(process.app, name="process")
 app.add_typer(schema.app, name="schema")
 app.add_typer(stack.app, name="stack")
+app.command("init")(init.init)
 app.command("run")(run.run)
 app.command("audit")(audit.audit)
 app.command("trace")(trace.trace)

@@ -77,7 +77,7 @@ def _print(page: list[Batch], now: datetime, positions: bool, several: bool) -> 
         *(Column(name, right=True, whole=True) for name in NAMES),
         Column("took", right=True, whole=True),
         Column("begun (UTC)", whole=True),
-        *([Column("positions", whole=True)] if positions else []),
+        *([Column("positions")] if positions else []),
     ]
     rows: list[list[object]] = []
     for each in page:

@@ -130,13 +130,13 @@ def _ask(
 
     with open_runtime(ctx) as runtime:
         before = _asked(runtime, flow, stage, WishKind(kind), who, why, arguments or {})
-        after = _answered(runtime, before, wait_s)
+        pairs = _answered(runtime, before, WishKind(kind), wait_s)
     if as_json:
-        items = [{**look_item(look), "is_done": look.stage.wish is None} for look in after]
+        items = [{**look_item(look), "is_done": _is_done(WishKind(kind), was, look)} for was, look in pairs]
         print_json({"items": items})
         return
-    for was, look in zip(before, after, strict=True):
-        typer.echo(f"{flow}/{look.stage.name}: {_what_came(was, look, wait_s)}")
+    for was, look in pairs:
+        typer.echo(f"{flow}/{look.stage.name}: {_what_came(WishKind(kind), was, look, wait_s)}")
 
 
 def _asked(
@@ -146,13 +146,17 @@ def _asked(
     from towpath.cli.flow_look import looks
     from towpath.errors import IllegalWish
     from towpath.events import Event, EventKind
+    from towpath.flow.pilot import PilotState
     from towpath.flow.stage_store import StageStore
     from towpath.flow.wish import POSSIBLE, WishKind, refusal
 
     found = looks(runtime, flow, stage)
     possible = [look for look in found if look.stage.pilot.state in POSSIBLE[kind]]
     if not possible:
-        raise refusal(flow, found[0].stage.name, kind, found[0].stage.pilot.state)
+        first = found[0].stage
+        if kind is WishKind.RESUME and first.pilot.state is PilotState.STOPPED:
+            raise IllegalWish(f"{flow}/{first.name} is stopped: `towpath run` starts it")
+        raise refusal(flow, first.name, kind, first.pilot.state)
     if kind is WishKind.STOP and not any(look.is_run for look in possible):
         raise IllegalWish(f"nobody runs {flow}/{possible[0].stage.name}: there is nothing to stop")
     store = StageStore(runtime.database)
@@ -165,22 +169,39 @@ def _asked(
     return possible
 
 
-def _answered(runtime: Runtime, before: list[Look], wait_s: float) -> list[Look]:
-    """The stages when all that are run have done what was wanted, or the time is over."""
+def _answered(runtime: Runtime, before: list[Look], kind: WishKind, wait_s: float) -> list[tuple[Look, Look]]:
+    """The stages as they were and are, when all that are run have done what was wanted, or the time is over."""
     from towpath.cli.flow_look import looks
 
-    names = {look.stage.name for look in before}
     deadline = time.monotonic() + wait_s
     while True:
-        now = [look for look in looks(runtime, before[0].stage.flow) if look.stage.name in names]
-        is_open = any(look.is_run and look.stage.wish is not None for look in now)
+        now = {look.stage.name: look for look in looks(runtime, before[0].stage.flow)}
+        pairs = [(was, now[was.stage.name]) for was in before]
+        is_open = any(look.is_run and not _is_done(kind, was, look) for was, look in pairs)
         if not is_open or time.monotonic() >= deadline:
-            return now
+            return pairs
         time.sleep(ROUND_S)
 
 
-def _what_came(was: Look, look: Look, wait_s: float) -> str:
-    if look.stage.wish is None:
+def _is_done(kind: WishKind, was: Look, look: Look) -> bool:
+    """A stage takes a wish at its next turn, and does it when its present batch is over."""
+    from towpath.flow.pilot import PilotState
+    from towpath.flow.wish import WishKind
+
+    if look.stage.wish is not None:
+        return False
+    match kind:
+        case WishKind.PAUSE:
+            return look.stage.pilot.state is PilotState.PAUSED
+        case WishKind.STOP:
+            return look.stage.pilot.is_resting
+        case WishKind.RESET:
+            return look.stage.generation > was.stage.generation
+    return True
+
+
+def _what_came(kind: WishKind, was: Look, look: Look, wait_s: float) -> str:
+    if _is_done(kind, was, look):
         moved = "" if was.stage.pilot.state is look.stage.pilot.state else f"; it was {was.stage.pilot.state}"
         generation = look.stage.generation
         anew = f", in generation {generation} now" if generation != was.stage.generation else ""

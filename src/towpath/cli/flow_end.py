@@ -48,7 +48,10 @@ def print_end(flow: Flow, pilots: Mapping[str, Pilot], tally: Tally, given: Give
             [Column("records", right=True), Column("code", right=True), Column("meaning")],
             [[f"{count:,}", code, MEANINGS[ErrorCode(int(code))]] for code, count in failed.items()],
         )
-        typer.echo(f"\nLook at them:\n  {command(given, f'topic read {flow.error_topic} -n {SOME_ERRORS}')}")
+        own = "" if flow.error_topic == f"{flow.name}.errors" else f" --topic {flow.error_topic}"
+        typer.echo("\nLook at them, or read them whole:")
+        typer.echo(f"  {command(given, f'flow errors {flow.name}{own}')}")
+        typer.echo(f"  {command(given, f'topic read {flow.error_topic} -n {SOME_ERRORS}')}")
     for stage, pilot in pilots.items():
         if pilot.state is PilotState.HALTED:
             console().print(f"\n✗ {stage} is halted: {plain(pilot.reason)}", style="bold red", soft_wrap=True)

@@ -122,7 +122,8 @@ def _story(trace: Trace) -> Iterator[str]:
         yield f"  {at:%Y-%m-%d %H:%M:%S}  {text}"
     yield f"  {'now':<19}  {trace.now}"
     for each in trace.found:
-        yield f"  {'':<19}  in {each.output}: {each.name}"
+        name = each.name if each.id is None or each.id in each.name else f"{each.id}, {each.name}"
+        yield f"  {'':<19}  in {each.output}: {name}"
 
 
 def _events(trace: Trace) -> Iterator[tuple[datetime, str]]:

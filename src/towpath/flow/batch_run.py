@@ -1,6 +1,6 @@
 """One batch of a stage, from its positions to its commit.
 
-The numbers are those of the delivery algorithm (docs/explanation/delivery.md).
+docs/explanation/flows.md tells the same in prose.
 
 1. Snapshot: where the batch begins and ends, its hash, its row in the ledger; what was deleted before it could be read.
 2. and 4. Decide and attempt, in one Spark job: every record is loaded, filtered or reported as failed. Where the job

@@ -106,7 +106,7 @@ def classify(error: BaseException, state: PilotState, nonce: str | None = None) 
         if (code := _own_code(each, state)) is not None:
             target = getattr(each, "target", "") if isinstance(each, errors.SinkError) else ""
             said = bounded(str(each) or type(each).__name__)
-            return Classified(code, target, said, target, getattr(each, "needs_person", False))
+            return Classified(code, target, said, target, isinstance(each, errors.NeedsPerson))
     causes = java_causes(error)
     if is_worker_death(error, causes) or is_step_failure(error, nonce, causes):
         return Classified(ErrorCode.TRANSFORM_FAILED, "", _told(error, causes))

@@ -14,9 +14,8 @@ from towpath.clock import to_datetime
 from towpath.db import Database, Queries, Transaction
 from towpath.db.database import Row
 from towpath.db.text import storable
-from towpath.errors import FlowHalted, NotTheOnlyOne
+from towpath.errors import FlowHalted, IllegalFlowMove, NotTheOnlyOne
 from towpath.flow.ledger_row import MOVES, Batch, BatchState, Counts, Digests, Gap, Timings, added
-from towpath.flow.pilot import IllegalFlowMove
 from towpath.flow.positions import Positions, Range
 from towpath.flow.stored_json import to_stored
 

@@ -190,6 +190,8 @@ class Plan:
                 f"step {step.name!r} loses the column {RECORD}, by which every row is known; add it: "
                 f'.select(…, "{RECORD}")'
             )
+        if _is_shuffled(frame):
+            frame = _together(frame)
         kept = frozenset(name for name in given.kept if after.get(name) == before.get(name))
         return _expecting(Rows(frame, None, kept, given.fields, given.only), step.name, step.expectations)
 
@@ -253,6 +255,17 @@ def _expecting(rows: Rows, step: str, rules: Sequence[Expectation]) -> Rows:
     names = [F.when(~F.coalesce(F.expr(rule.expression), F.lit(False)), F.lit(rule.name)) for rule in rules]
     unmet = F.nullif(F.concat_ws(", ", *names), F.lit(""))
     return replace(rows, frame=rows.frame.withColumn(UNMET, unmet), unmet=step)
+
+
+def _is_shuffled(frame: DataFrame) -> bool:
+    """Whether rows change their partition on the way, so that those of one input may be anywhere."""
+    return "Exchange" in frame._jdf.queryExecution().executedPlan().toString()
+
+
+def _together(frame: DataFrame) -> DataFrame:
+    """The rows of each input next to each other again: only so they can be numbered, and fail together."""
+    input = [F.col(f"{RECORD}.{name}") for name in ("topic", "partition", "offset")]
+    return frame.repartition(*input).sortWithinPartitions(*input)
 
 
 def _identities(frame: DataFrame) -> dict[str, Any]:

@@ -41,6 +41,10 @@ IDLE_LOOKS = 2
 FOR_A_PERSON = (BadFlow, BadSettings, FlowHalted)
 
 
+class _BeginsNone(Exception):
+    """No error: Spark called for a batch while the stage was ending."""
+
+
 class StageRun:
     """One stage from its start to its rest."""
 
@@ -58,6 +62,9 @@ class StageRun:
         self._suspect: Probe | None = None
         self._asked_at = 0.0
         self._reason = "stopped"
+        self._pause = ""  # why it is to be paused
+        self._in_batch = False
+        self._begins_none = False
 
     def stop(self, reason: str = "asked to") -> None:
         """End after the present batch. Safe from any thread."""
@@ -71,14 +78,26 @@ class StageRun:
             self._listen()  # somebody may have said resume since
         try:
             while self._helm.state not in (PilotState.STOPPED, PilotState.HALTED):
-                if self._stop.is_set():
-                    self._end_query()
-                    self._helm.rest(PilotState.STOPPED, self._reason)
+                if (self._stop.is_set() or self._pause) and self._is_between_batches():
+                    self._rest()
                 else:
                     self._turn(until_idle)
         finally:
             self._end_query()
         return self._helm.state
+
+    def _is_between_batches(self) -> bool:
+        """Whether no batch runs. From now on none begins: to end a query in the middle of one would undo its work."""
+        self._begins_none = True
+        return not self._in_batch
+
+    def _rest(self) -> None:
+        self._end_query()
+        if self._stop.is_set():
+            self._helm.rest(PilotState.STOPPED, self._reason)
+        else:
+            self._helm.rest(PilotState.PAUSED, self._pause)
+        self._pause = ""
 
     def _turn(self, until_idle: bool) -> None:
         """One look at the state: do its work, or wait."""
@@ -99,6 +118,8 @@ class StageRun:
                     self._flow(until_idle)
         except NotTheOnlyOne:
             raise
+        except _BeginsNone:
+            self._end_query()
         except FOR_A_PERSON as error:
             self._end_query()
             self._helm.rest(PilotState.HALTED, str(error))
@@ -160,11 +181,16 @@ class StageRun:
 
     def _on_batch(self, records: DataFrame, batch_id: int) -> None:
         """Called by Spark, in a thread of its own. What goes wrong is kept: Spark would make a text of it."""
+        self._in_batch = True
         try:
+            if self._begins_none:
+                raise _BeginsNone
             self._run_batch(records, batch_id)
         except BaseException as error:
             self._batch_error = error
             raise
+        finally:
+            self._in_batch = False
 
     def _run_batch(self, records: DataFrame, batch_id: int) -> None:
         excluded = self._excluded.setdefault(batch_id, {})
@@ -182,6 +208,7 @@ class StageRun:
         if query is not None and query.isActive:
             query.stop()
         self._batch_error = None
+        self._begins_none = False
 
     # Errors and wishes
 
@@ -216,8 +243,7 @@ class StageRun:
             case WishKind.STOP:
                 self.stop(reason)
             case WishKind.PAUSE:
-                self._end_query()
-                self._helm.rest(PilotState.PAUSED, reason)
+                self._pause = reason
             case WishKind.RESUME:
                 if self._helm.pilot.is_resting or self._helm.pilot.is_waiting:  # else it went on by itself meanwhile
                     self._helm.resume()

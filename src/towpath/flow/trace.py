@@ -1,7 +1,7 @@
 """Where is this record, and how did it get there?
 
-From the log, the ledger and the error topic, and from the sinks where the flow file is at hand. There is no row for each
-healthy record: what a batch has read is known by its offsets.
+From the log, the ledger and the error topic, and from the sinks where the flow file is at hand. There is no row for
+each healthy record: what a batch has read is known by its offsets.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class Tracer:
             return replace(trace, place=Place.FAILED, now="failed: it lies in the error topic")
         if trace.record is None and self._is_hole(trace, id):
             return replace(trace, now="this offset holds no record: offsets have holes")
-        look = self.sinks.find(stage, id, trace.partition, trace.offset)
+        look = self.sinks.find(stage, trace.topic, id, trace.partition, trace.offset)
         if look.found:
             return replace(trace, place=Place.LOADED, found=tuple(look.found), now="loaded")
         loaded, filtered = _count(batch, "loaded"), _count(batch, "filtered")
@@ -213,7 +213,8 @@ class Tracer:
         last = min(trace.offset, first + MOST_COUNTED)
         before = sum(1 for _ in self.log.read(trace.topic, trace.partition, first, last)) if first < last else 0
         more = " at least" if last < trace.offset else ""
-        told = f"in flight: {before:,} records{more} are read before it"
+        count = "1 record" if before == 1 else f"{before:,} records"
+        told = f"in flight: {count}{more} before it"
         return replace(trace, place=Place.IN_FLIGHT, before=before, now=told)
 
     def _position(self, stage: Stage, id: str, number: int) -> int:

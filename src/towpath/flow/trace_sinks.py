@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from towpath.flow.audit.readers import Reach, Unreadable
+from towpath.flow.audit.readers import Delivered, Reach, Unreadable
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.flow import Flow
 from towpath.flow.sinks.index_reader import IndexReader
@@ -21,6 +21,7 @@ class Found(NamedTuple):
     """A delivery of the record."""
 
     output: str
+    id: str | None  # of the document, where it is made from the place of the record
     name: str  # how a person finds it
 
 
@@ -39,8 +40,8 @@ class SinkLook:
     flow: Flow | None = None
     log: Log | None = None
 
-    def find(self, stage: Stage, topic_id: str, partition: int, offset: int) -> Look:
-        """Read each output of the stage until its deliveries are found: that may mean the whole of it."""
+    def find(self, stage: Stage, topic: str, topic_id: str, partition: int, offset: int) -> Look:
+        """Read each output of the stage, the whole of it: nothing says where in a sink a delivery is."""
         look = Look()
         if self.flow is None or self.log is None:
             return look
@@ -48,13 +49,19 @@ class SinkLook:
         look.is_exact = bool(outputs)
         for output in outputs:
             ids = DeliveryIds(stage.flow, stage.name, output.name)
-            wanted = {ids.of(topic_id, partition, offset, ordinal) for ordinal in range(MOST_ORDINALS)}
-            names = list(_names(self.log, output.sink, stage, ids, wanted, look))
-            look.found += [Found(output.name, name) for name in names]
+            place = f"{topic}:{stage.topics[topic].index(topic_id)}:{partition}:{offset}"
+            wanted = {
+                ids.of(topic_id, partition, offset, ordinal): f"{place}:{ordinal}" if ordinal else place
+                for ordinal in range(MOST_ORDINALS)
+            }
+            for each in _deliveries(self.log, output.sink, stage, ids, look):
+                if each.delivery_id in wanted:
+                    id = wanted[each.delivery_id] if output.sink.id is None else None
+                    look.found.append(Found(output.name, id, each.name))
         return look
 
 
-def _names(log: Log, sink: Sink, stage: Stage, ids: DeliveryIds, wanted: set[bytes], look: Look) -> Iterator[str]:
+def _deliveries(log: Log, sink: Sink, stage: Stage, ids: DeliveryIds, look: Look) -> Iterator[Delivered]:
     from towpath.flow.audit.sink_readers import open_reader  # sinks need their own packages
 
     reader = open_reader(sink, log, stage.topics, ids)
@@ -65,7 +72,7 @@ def _names(log: Log, sink: Sink, stage: Stage, ids: DeliveryIds, wanted: set[byt
         if isinstance(reader, IndexReader):  # its ids are the flow's own: nobody knows which one to look for
             look.is_exact = False
             return
-        yield from (each.name for each in reader.delivered() if each.delivery_id in wanted)
+        yield from reader.delivered()
         look.is_exact = look.is_exact and reader.reach is Reach.ALL
     finally:
         reader.close()

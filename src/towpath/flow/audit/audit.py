@@ -18,7 +18,7 @@ from towpath.flow.audit.readers import Reach, SinkReader, Unreadable, Versioned
 from towpath.flow.audit.segments import segments_of
 from towpath.flow.audit.verdict import OutputVerdict, Proof, Verdict
 from towpath.flow.audit.versions import VersionCheck
-from towpath.flow.audit.view import TopicState, View, take_view, topic_state
+from towpath.flow.audit.view import TopicState, take_view, topic_state
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.flow import Flow
 from towpath.flow.place import Places
@@ -62,7 +62,7 @@ class Audit:
         self._take(balancing.run())
         for each in self.places:
             self._take(settle(balancing.balance, each.among_failed(self.flow)))
-        outputs = [verdict for stage in view.stages for verdict in self._outputs(view, stage, errors)]
+        outputs = [verdict for stage in view.stages for verdict in self._outputs(stage, errors)]
         told = {
             "repeats": errors.repeats,
             "of_open_batches": errors.uncommitted,
@@ -80,12 +80,12 @@ class Audit:
 
     # Outputs
 
-    def _outputs(self, view: View, stage: StageRows, errors: ErrorsFound) -> list[OutputVerdict]:
+    def _outputs(self, stage: StageRows, errors: ErrorsFound) -> list[OutputVerdict]:
         names = sorted({name for batch in stage.committed for name in _delivered_to(batch.counts, batch.digests)})
         sinks = {output.name: output.sink for output in self.deep.outputs} if self.deep is not None else {}
-        return [self._output(view, stage, name, sinks.get(name), errors) for name in names]
+        return [self._output(stage, name, sinks.get(name), errors) for name in names]
 
-    def _output(self, view: View, stage: StageRows, name: str, sink: Sink | None, errors: ErrorsFound) -> OutputVerdict:
+    def _output(self, stage: StageRows, name: str, sink: Sink | None, errors: ErrorsFound) -> OutputVerdict:
         delivered = sum(batch.delivered(name) for batch in stage.committed)
         if self.deep is None:
             return OutputVerdict(stage.name, name, delivered)

@@ -8,7 +8,7 @@ May import the core and the flow's codes only.
 """
 
 from towpath.flow.pilot.pilot import SEARCH_AFTER, Pilot, Trouble
-from towpath.flow.pilot.state import MOVES, RESTING, IllegalFlowMove, PilotState
+from towpath.flow.pilot.state import MOVES, RESTING, PilotState
 from towpath.flow.pilot.telling import is_memorable, move_event
 from towpath.flow.pilot.waits import JITTER, Waits
 
@@ -17,7 +17,6 @@ __all__ = [
     "MOVES",
     "RESTING",
     "SEARCH_AFTER",
-    "IllegalFlowMove",
     "Pilot",
     "PilotState",
     "Trouble",

@@ -6,8 +6,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
+from towpath.errors import IllegalFlowMove
 from towpath.flow.codes import Action, ErrorCode
-from towpath.flow.pilot.state import MOVES, NEXT, RESTING, WAITING, IllegalFlowMove, PilotState, check_move
+from towpath.flow.pilot.state import MOVES, NEXT, RESTING, WAITING, PilotState, check_move
 from towpath.flow.pilot.waits import Waits
 
 SEARCH_AFTER = 3  # times in a row that a batch fails with code 0

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 
-from towpath.errors import FlowError
+from towpath.errors import IllegalFlowMove
 
 
 class PilotState(StrEnum):
@@ -60,17 +59,6 @@ NEXT: dict[PilotState, PilotState] = {
     _ERRORS: _EXTRACT,
     _RESET: _CONFIGURE,
 }
-
-
-class IllegalFlowMove(FlowError):
-    """A stage or a batch cannot go from its state to that one. A fault in the program, or someone was faster."""
-
-    def __init__(self, what: str, state: str, target: str, allowed: Iterable[str]) -> None:
-        self.what = what
-        self.state = state
-        self.target = target
-        self.allowed = tuple(sorted(allowed))
-        super().__init__(f"{what} is {state} and cannot become {target}: only {', '.join(self.allowed) or 'nothing'}")
 
 
 def check_move(state: PilotState, target: PilotState) -> None:

@@ -18,10 +18,10 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from towpath.errors import BadFlow, SinkError
+from towpath.errors import BadFlow, NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks.file_formats import JsonFile, OpenFile, ParquetFile
-from towpath.flow.sinks.sink import Deliveries, NeedsPerson, Place, Refusal
+from towpath.flow.sinks.sink import Deliveries, Place, Refusal
 from towpath.flow.template import Template
 from towpath.settings import Settings
 

@@ -21,11 +21,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any
 
-from towpath.errors import SinkError
+from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks.index_bulk import Layout, Part
 from towpath.flow.sinks.index_client import NDJSON, Answer, IndexClient, explained, refused
-from towpath.flow.sinks.sink import Deliveries, NeedsPerson, Refusal
+from towpath.flow.sinks.sink import Deliveries, Refusal
 
 TRIES = 5
 FIRST_WAIT_S = 0.2

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from towpath.errors import SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.template import Template
 from towpath.settings import Settings
@@ -64,12 +63,6 @@ class Deliveries:
         for at, target in enumerate(self.targets):
             places.setdefault(target, []).append(at)
         return places
-
-
-class NeedsPerson(SinkError):
-    """A sink that refuses every single record: to wait would not help. The stage halts."""
-
-    needs_person = True
 
 
 class Refusal(NamedTuple):

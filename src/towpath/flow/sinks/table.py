@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from towpath.db.tables import DELIVERY_ID, VERSION, Tables, TableShape, is_table_name, open_tables
-from towpath.errors import BadFlow, CommitUnknown, DatabaseError, DatabaseUnavailable, SinkError
+from towpath.errors import BadFlow, CommitUnknown, DatabaseError, DatabaseUnavailable, NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import bounded
-from towpath.flow.sinks.sink import Deliveries, NeedsPerson, Place, Refusal
+from towpath.flow.sinks.sink import Deliveries, Place, Refusal
 from towpath.flow.sinks.table_cells import BadCell, Cells
 from towpath.flow.template import Template
 from towpath.logs import without_password

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from towpath.errors import SinkError
+from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.delivery import Digest
 from towpath.flow.failure import Failure, bounded
 from towpath.flow.fault import encode_fault
-from towpath.flow.sinks.sink import Deliveries, NeedsPerson, Place, Refusal, Sink
+from towpath.flow.sinks.sink import Deliveries, Place, Refusal, Sink
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.breadcrumb import Breadcrumb
 from towpath.flow.worker.calling import Call, open_callers
