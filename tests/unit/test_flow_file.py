@@ -92,7 +92,11 @@ def test_which_of_several(write: Write) -> None:
         ("x = 1\nimport nonsense_x\n", "bad.py", "bad.py, line 2: ModuleNotFoundError: No module named 'nonsense_x'"),
         ("x = (\n", "bad.py", "bad.py, line 1: '(' was never closed"),
         (f"{ONE}y = Flow('no good')\n", "bad", "bad.py, line 3: a flow is named with letters"),
-        ("def f():\n    return 1 / 0\n\nf()\n", "bad", "bad.py, line 2: ZeroDivisionError: division by zero (return 1 / 0)"),
+        (
+            "def f():\n    return 1 / 0\n\nf()\n",
+            "bad",
+            "bad.py, line 2: ZeroDivisionError: division by zero (return 1 / 0)",
+        ),
         ("raise SystemExit(3)\n", "bad", "bad.py, line 1: SystemExit: 3"),
     ],
 )
@@ -119,4 +123,4 @@ def test_workers_find_what_the_flow_imports(write: Write, tmp_path: Path, monkey
     assert os.environ["PYTHONPATH"].split(os.pathsep) == [str(tmp_path / "flows"), str(tmp_path), "/opt/mine"]
     from pyspark import cloudpickle
 
-    cloudpickle.unregister_pickle_by_value(found.module)  # type: ignore[no-untyped-call]
+    cloudpickle.unregister_pickle_by_value(found.module)

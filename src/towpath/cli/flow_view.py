@@ -51,10 +51,10 @@ def partitions_of(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _stages(stages: Sequence[Shown], now: int) -> Table:
     from rich.text import Text
 
-    table = _table(("stage", "state"), ("for", "rate/s", "lag", "read", "loaded", "filtered", "failed"))
+    table = _table(("stage", "state"), ("for", "rate/s", "lag", "loaded", "filtered", "failed"))
     for stage in stages:
         word = state_word(stage.pilot, stage.sample)
-        counts = [f"{stage.counts.get(name, 0):,}" for name in ("read", "loaded", "filtered", "failed")]
+        counts = [f"{stage.counts.get(name, 0):,}" for name in ("loaded", "filtered", "failed")]
         table.add_row(
             Text(plain(stage.name)),
             Text(word, style=STYLES.get(word, HEALTHY) if stage.is_run else "dim"),

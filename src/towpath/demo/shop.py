@@ -1,0 +1,52 @@
+"""The flow of the demo: events of a shop, checked, priced and sorted into tables and files."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from towpath.flow.flow import Flow, expect
+from towpath.flow.sinks.sink import Sink
+from towpath.flow.topic_reference import topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TOPIC = "shop-events"
+SCHEMA = "type string not null, order_id bigint, customer string, product string, quantity int, price decimal(10,2)"
+PRICES = {"tea": 350, "coffee": 480, "cocoa": 420, "biscuit": 120}  # in cents
+TIME_LIMIT_S = 0.5
+
+# Products that stand for the faults of programs.
+FREEZES, CRASHES = "the product that freezes", "the product that crashes"
+
+
+def shop(outputs: Sequence[tuple[str, Sink]]) -> Flow:
+    """One source, a DataFrame step with expectations, a function for each record, and what loads it."""
+    flow = Flow("shop")
+
+    @flow.step(topic(TOPIC), schema=SCHEMA)
+    @expect("a quantity is positive", "quantity is null or quantity > 0")
+    def wanted(events: DataFrame) -> DataFrame:
+        return events.where("type <> 'heartbeat'")
+
+    @flow.each(wanted, timeout_s=TIME_LIMIT_S)
+    def priced(event: dict[str, Any]) -> dict[str, Any]:
+        if event["type"] != "order":
+            return event
+        return {**event, "total_cents": price_of(event["product"]) * event["quantity"]}
+
+    for name, sink in outputs:
+        flow.load(priced, sink, name=name)
+    return flow
+
+
+def price_of(product: str) -> int:
+    """Looks the price up. Two products are there to show what a flow does about a program that goes wrong."""
+    if product == FREEZES:
+        time.sleep(60)
+    if product == CRASHES:
+        os._exit(1)
+    return PRICES[product]

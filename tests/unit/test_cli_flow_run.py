@@ -1,0 +1,169 @@
+"""What `towpath run` says: at every move, while it runs, at its end; and how a project is made. Without Spark."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from tests.support.cli import CommandLine
+
+from towpath.cli import flow_words, run
+from towpath.cli.flow_tally import Tally
+from towpath.cli.flow_view import Shown, picture
+from towpath.events import Event, EventKind
+from towpath.flow.codes import ErrorCode
+from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits, move_event
+
+FLOW = """
+from towpath import Flow, topic, files
+flow = Flow("shop")
+@flow.each(topic("events"))
+def priced(event): return event
+flow.load(priced, files("results"))
+"""
+COUNTS = {"read": 4, "loaded": 1, "filtered": {"priced": 1}, "failed": {"9": 1, "10": 1}, "delivered": {"files": 1}}
+
+
+def pilot() -> Pilot:
+    return Pilot.new(0).started(0)
+
+
+def failing() -> Pilot:
+    trouble = Trouble(ErrorCode.SINK_FAILED, "index views", "503: try later")
+    return pilot().failed(trouble, 0, Waits(30.0, 60.0, random.Random(1)))
+
+
+def drawn(*stages: Shown, now: int = 0, height: int = 24) -> list[str]:
+    console = Console(width=80, height=height, record=True, file=io.StringIO())
+    console.print(picture(stages, now, height))
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+def test_every_code_has_its_meaning() -> None:
+    assert set(flow_words.MEANINGS) == set(ErrorCode)
+
+
+def test_the_picture_fits_on_a_terminal_of_80_columns() -> None:
+    partitions = [{"topic": "events", "partition": n, "position": 5, "end": 5 + n, "lag": n} for n in range(40)]
+    sample = {"partitions": partitions, "lag": 1_000_000, "rate": 12_345.6}
+    counts = {"read": 12_345_678, "loaded": 12_345_000, "filtered": 600, "failed": 78}
+    lines = drawn(Shown("events", failing(), sample, counts), now=3_000_000)
+    assert lines[0].split() == ["stage", "state", "for", "rate/s", "lag", "loaded", "filtered", "failed"]
+    assert " ".join(lines[1].split()) == "events retry 3s 12,345.6 1,000,000 12,345,000 600 78"
+    assert re.fullmatch(r"events: tries again in \d+ s, attempt 1: code 11 at index views, the sink is br.*…", lines[2])
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert [lines[-2].split()[0], lines[-1].split()[:3]] == ["events/39", ["and", "24", "more"]]
+
+
+def test_a_stage_with_nothing_to_read_is_idle() -> None:
+    waiting = pilot().moved(PilotState.EXTRACT, 0)
+    assert drawn(Shown("events", waiting, {"lag": 0}, {}))[1].split()[:2] == ["events", "idle"]
+    assert drawn(Shown("events", waiting, {"lag": 3}, {}))[1].split()[:2] == ["events", "extract"]
+
+
+def test_a_line_for_each_memorable_move_only() -> None:
+    before, idle = pilot(), pilot().moved(PilotState.EXTRACT, 0)
+    told = flow_words.moved_text(move_event("shop", "events", before, failing()))
+    assert told == "shop/events: configure → retry, code 11 at index views, the sink is broken: 503: try later"
+    everyday = move_event("shop", "events", idle, idle.moved(PilotState.TRANSFORM, 0))
+    assert flow_words.moved_text(everyday) == ""
+    assert flow_words.moved_text(move_event("shop", "events", idle, idle.halted("why", 0))).endswith("→ halted: why")
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, end: Pilot) -> None:
+    """A run that is over at once: two batches, and this end."""
+
+    def play(runtime: Any, flow: Any, until_idle: bool, tally: Tally) -> dict[str, Pilot]:
+        for number in range(2):
+            tally(Event(EventKind.BATCH_COMMITTED, "shop/events", data={"batch_id": number, **COUNTS}))
+        return {"events": end}
+
+    monkeypatch.setattr(run, "_run", play)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setattr("towpath.flow.flow_file.FlowFile.take_along", lambda self: "")
+    path = tmp_path / "a_shop.py"
+    path.write_text(FLOW)
+    return path
+
+
+def test_the_end_tells_where_every_record_went(
+    shop: Path, command: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(monkeypatch, pilot().stopped("Ctrl-C", 0))
+    ran = command.ok("--database", "sqlite:///t.db", "run", shop)
+    assert ran.lines[1].split() == ["events", "stopped", "8", "2", "2", "4", "2", "Ctrl-C"]
+    failed = ran.lines.index("failed")
+    assert [line.split(maxsplit=2) for line in ran.lines[failed + 2 : failed + 4]] == [
+        ["2", "9", "a step failed on it"],
+        ["2", "10", "the sink does not answer"],
+    ]
+    assert "  towpath --database sqlite:///t.db topic read shop.errors -n 10" in ran.lines
+    found = command.ok("--database", "sqlite:///t.db", "run", shop, "--json").json
+    assert found["stages"][0]["failed_by_code"] == {"9": 2, "10": 2}
+    [stage] = found["stages"]
+    assert stage["read"] == stage["loaded"] + stage["filtered"] + stage["failed"]
+
+
+def test_a_halt_is_a_failure_with_its_reason_and_the_way_on(
+    shop: Path, command: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(monkeypatch, pilot().halted("the checkpoint is not the ledger's", 0))
+    ran = command("run", shop)
+    assert ran.code == 1
+    assert "✗ events is halted: the checkpoint is not the ledger's" in ran.out
+    assert "towpath flow resume shop events --why" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["run", "missing.py"], 1, "there is no file missing.py"),
+        (["run"], 2, "TARGET"),
+        (["--config", "none.toml", "run", "a_shop.py"], 3, "none.toml does not exist"),
+        (["--database", "sqlite:///none/none.db", "run", "a_shop.py"], 3, "does not exist; make it first"),
+        (["run", "a_shop.py", "--name", "no good"], 3, "process.name"),
+        (["flow", "graph", "a_shop.py", "--json", "--mermaid"], 2, "only one of them"),
+        (["init", "new", "--name", "no good"], 2, "letters, digits"),
+        (["init", "a_shop.py"], 2, "cannot write"),
+    ],
+)
+def test_what_is_refused(words: list[str], code: int, said: str, shop: Path, command: CommandLine) -> None:
+    command(*words).refused(code, said)
+
+
+def test_the_graph(shop: Path, command: CommandLine) -> None:
+    assert command.ok("flow", "graph", shop).lines == [
+        "shop",
+        "└─ topic events (no schema)",
+        "   └─ priced (each record)",
+        "      └─ ▶ files results",
+    ]
+    assert command.ok("flow", "graph", "a_shop:flow", "--mermaid").lines[0] == "flowchart LR"
+    [stage] = command.ok("flow", "graph", "a_shop", "--json").json["stages"]
+    assert stage["topology"]["topics"] == ["events"]
+
+
+def test_a_new_project_overwrites_nothing(shop: Path, command: CommandLine, tmp_path: Path) -> None:
+    ran = command.ok("init", "My Shop!")
+    made = {path.name for path in (tmp_path / "My Shop!").iterdir()}
+    assert made == {".gitignore", "README.md", "events.jsonl", "flow.py", "test_flow.py", "towpath.toml"}
+    assert 'flow = Flow("My-Shop")' in (tmp_path / "My Shop!" / "flow.py").read_text()
+    assert ran.out.splitlines()[-1] == "  cd 'My Shop!'"
+    assert "@name@" not in "".join(path.read_text() for path in (tmp_path / "My Shop!").iterdir())
+
+    half = tmp_path / "half"
+    half.mkdir()
+    (half / "flow.py").write_text("mine")
+    command("init", half).refused(1, "nothing was written", "flow.py")
+    assert [path.read_text() for path in half.iterdir()] == ["mine"]
