@@ -128,7 +128,7 @@ def test_the_flow_balances_and_its_sinks_hold_what_the_ledger_says(world: World)
     assert found.is_balanced
     assert found.balance.arrived == 26
     assert found.balance.places == {Place.LOADED: 12, Place.FILTERED: 6, Place.FAILED: 6, Place.IN_FLIGHT: 2}
-    # A batch that was tried again, as when a file was locked, has appended to the topic again.
+    # At least once: a batch that was tried again has appended to the topic again.
     proofs = {each.output: (each.proof, each.delivered, _distinct(each)) for each in found.outputs}
     assert proofs == {
         "rows": (Proof.PROVEN, 18, 18),

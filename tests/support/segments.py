@@ -87,7 +87,7 @@ class Bench:
             "flow", "stage", "hash", str(self.home), "0123456789abcdef", Settings(), {TOPIC: TOPIC_ID}, {TOPIC: 0}
         )
         schema = None if self.schema is None else Schema.of(self.schema)
-        begin = ReadRecords(TOPIC, None, 1000, "refuse", schema, self.excluded)
+        begin = ReadRecords(TOPIC, 1000, "refuse", schema, self.excluded)
         segment = Segment("segment0", begin, calls, loads, place)
         assert list(segment.run(batches(values, self.batch_rows), "0")) == []
         return gather(self.home, [("segment0", TOPIC)])

@@ -5,19 +5,27 @@ from __future__ import annotations
 import io
 import random
 import re
+import signal
+import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from rich.console import Console
 from tests.support.cli import CommandLine
 
 from towpath.cli import flow_words, run
+from towpath.cli.flow_spark import java_output_to
+from towpath.cli.flow_stop import Stopping
 from towpath.cli.flow_tally import Tally
 from towpath.cli.flow_view import Shown, picture
 from towpath.events import Event, EventKind
 from towpath.flow.codes import ErrorCode
 from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits, move_event
+from towpath.testing.waiting import wait_until
+
+if TYPE_CHECKING:
+    from towpath.flow.flow_run import FlowRun
 
 FLOW = """
 from towpath import Flow, topic, files
@@ -58,7 +66,7 @@ def test_the_picture_fits_on_a_terminal_of_80_columns() -> None:
     assert re.fullmatch(r"events: tries again in \d+ s, attempt 1: code 11 at index views, the sink is br.*…", lines[2])
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-    assert [lines[-2].split()[0], lines[-1].split()[:3]] == ["events/39", ["and", "24", "more"]]
+    assert [lines[-2].split()[0], lines[-1].split()[:3]] == ["events/39", ["and", "25", "more"]]
 
 
 def test_a_stage_with_nothing_to_read_is_idle() -> None:
@@ -167,3 +175,43 @@ def test_a_new_project_overwrites_nothing(shop: Path, command: CommandLine, tmp_
     (half / "flow.py").write_text("mine")
     command("init", half).refused(1, "nothing was written", "flow.py")
     assert [path.read_text() for path in half.iterdir()] == ["mine"]
+
+
+class Running:
+    """A flow that only remembers why it was stopped."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def stop(self, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+@pytest.mark.parametrize(("first", "reason"), [(signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")])
+def test_the_first_signal_ends_it_after_the_batch_and_the_second_at_once(
+    first: signal.Signals, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[object] = []
+    monkeypatch.setattr("os._exit", left.append)
+    running, before = Running(), signal.getsignal(signal.SIGINT)
+    with Stopping(lambda: left.append("told")) as stopping:
+        stopping.of(cast("FlowRun", running))
+        signal.raise_signal(first)
+        assert [stopping.news(), stopping.news()] == [True, False]
+        assert (running.reasons, left) == ([reason], [])
+        signal.raise_signal(signal.SIGINT)
+    assert (running.reasons, left) == ([reason], ["told", 130])
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_before_the_flow_runs_a_signal_is_an_interruption() -> None:
+    with pytest.raises(KeyboardInterrupt), Stopping(lambda: None):
+        signal.raise_signal(signal.SIGTERM)
+
+
+def test_what_java_prints_comes_line_by_line_and_not_to_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    said: list[str] = []
+    with java_output_to(said.append):
+        subprocess.run("echo out; echo err >&2; echo 'WARNING: Using incubator modules: x' >&2", shell=True, check=True)  # noqa: S602
+    wait_until(lambda: sorted(said) == ["err", "out"], what="both lines")
+    assert capfd.readouterr() == ("", "")

@@ -53,6 +53,8 @@ def _exit_code(error: Exception) -> int:
 
     if isinstance(error, errors.BadSettings | errors.NotInstalled | errors.LogUnavailable | errors.FetchFailed):
         return NOT_REACHABLE
+    if isinstance(error, errors.SinkError) and not isinstance(error, errors.NeedsPerson):
+        return NOT_REACHABLE
     if isinstance(error, errors.DatabaseError) and not isinstance(error, errors.CommitUnknown):
         return NOT_REACHABLE
     return FAILED

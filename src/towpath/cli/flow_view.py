@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 FEWEST_PARTITIONS = 3
-OTHER_LINES = 4  # heads and the last line
+OTHER_LINES = 6  # title, heads, empty lines and the last one
 HEALTHY = "green"
 
 

@@ -7,7 +7,7 @@ so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from towpath.errors import BadValue
@@ -18,10 +18,11 @@ from towpath.flow.ground import Ground
 from towpath.flow.helm import Helm
 from towpath.flow.pilot import PilotState
 from towpath.flow.plan import check_plan
-from towpath.flow.positions import Positions, Range
+from towpath.flow.positions import Positions, Range, Spot
 from towpath.log.topic import Topic
 
 EARLIEST, LATEST = "earliest", "latest"
+BY_HAND = "passed over by a reset"
 
 
 class Configuring:
@@ -53,7 +54,6 @@ class Configuring:
         ground.look()
         before = ground.last_stops()
         starts = {}
-        gaps = []
         for name, topic in ground.found.items():
             if self._is_replaced(topic):
                 starts[name] = self._as_configured(topic)
@@ -62,12 +62,7 @@ class Configuring:
             starts[name] = {
                 number: min(max(before.get((topic.id, number), 0), kept[number]), ends[number]) for number in ends
             }
-            gaps += [
-                Range(name, topic.id, number, before[topic.id, number], start)
-                for number, start in starts[name].items()
-                if before.get((topic.id, number), start) < start
-            ]
-        self._begin(starts, gaps)
+        self._begin(starts, self._passed_over(before, starts))
         self._helm.move(PilotState.CONFIGURE)
 
     def reset_to(self, arguments: Mapping[str, Any]) -> None:
@@ -82,12 +77,22 @@ class Configuring:
         before = ground.last_stops()
         ends = ground.log.ends(reentry.name)
         starts[reentry.name] = {number: min(before.get((reentry.id, number), 0), ends[number]) for number in ends}
-        self._begin(starts)
+        self._begin(starts, self._passed_over(before, starts), BY_HAND)
         if self._helm.state is not PilotState.CONFIGURE:
             self._helm.rest(PilotState.STOPPED, "reset")
             self._helm.resume()
 
-    def _begin(self, starts: Mapping[str, Mapping[int, int]], gaps: list[Range] | None = None) -> None:
+    def _passed_over(self, before: Mapping[Spot, int], starts: Mapping[str, Mapping[int, int]]) -> list[Range]:
+        """What lies between where the stage was and where it goes on; nothing where it goes back."""
+        ids = {name: topic.id for name, topic in self._ground.found.items()}
+        return [
+            Range(name, ids[name], number, before[ids[name], number], start)
+            for name, by_partition in starts.items()
+            for number, start in by_partition.items()
+            if before.get((ids[name], number), start) < start
+        ]
+
+    def _begin(self, starts: Mapping[str, Mapping[int, int]], gaps: Sequence[Range] = (), why: str = EXPIRED) -> None:
         ground, row = self._ground, self._ground.row
         found = ground.found
         starting = Positions.of(
@@ -97,9 +102,9 @@ class Configuring:
         )
         topics = {name: with_incarnation(row.topics.get(name, []), topic.id) for name, topic in found.items()}
         with ground.database.transaction() as tx:
-            for gap in gaps or ():
-                if ground.ledger.add_gap(tx, row.flow, row.name, row.generation, gap, EXPIRED):
-                    ground.event_log.record(tx, gap_event(ground.name, gap, EXPIRED))
+            for gap in gaps:
+                if ground.ledger.add_gap(tx, row.flow, row.name, row.generation, gap, why):
+                    ground.event_log.record(tx, gap_event(ground.name, gap, why))
             ground.ledger.supersede_open(tx, row.flow, row.name)
             checkpoint = str(ground.checkpoint.spark)
             ground.row = ground.stages.new_generation(

@@ -134,16 +134,7 @@ class Plan:
         raise BadFlow(f"step {step.name!r} has several inputs; give it one source of several topics: topic('a', 'b')")
 
     def _read(self, records: DataFrame, source: Source) -> Rows:
-        earlier = self._stage.sources[: self._stage.sources.index(source)]
-        begin = ReadRecords(
-            source.name,
-            None if len(self._stage.sources) == 1 else frozenset(source.topics),
-            self._max_record_bytes,
-            source.duplicates,
-            source.schema,
-            self._excluded,
-            is_first=not any(set(other.topics) & set(source.topics) for other in earlier),
-        )
+        begin = ReadRecords(source.name, self._max_record_bytes, source.duplicates, source.schema, self._excluded)
         schema = source.schema
         only = schema.known if schema is not None and schema.extra == "drop" else None
         rows = Rows(records, begin, only=only)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure, bounded
@@ -27,27 +26,18 @@ class ReadRecords:
     """Begins with records of topics. `excluded` are known to end a worker or a step: they fail before they are read."""
 
     source: str
-    topics: frozenset[str] | None  # None: all that come
     max_bytes: int
     duplicates: Duplicates
     schema: Schema | None
     excluded: Excluded
-    is_first: bool = True  # of several sources that read the same records one counts them
 
     def chunks(self, batches: Iterator[pa.RecordBatch], report: Report) -> Iterator[Chunk]:
         for batch in batches:
-            mine = self._mine(batch)
-            if mine.num_rows:
-                yield self._chunk(Records.of_batch(mine), report)
-
-    def _mine(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self.topics is None:
-            return batch
-        return batch.filter(pc.is_in(batch.column("topic"), pa.array(sorted(self.topics), pa.string())))
+            if batch.num_rows:
+                yield self._chunk(Records.of_batch(batch), report)
 
     def _chunk(self, records: Records, report: Report) -> Chunk:
-        if self.is_first:
-            report.counts.read += len(records)
+        report.counts.read += len(records)
         known = self._known_failures(records)
         values = records.values
         if known:

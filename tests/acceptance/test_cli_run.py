@@ -1,0 +1,160 @@
+"""`towpath init`, `towpath run` and the steering of a running flow, for real: as the tutorial says, and by signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.commands import run, started
+from tests.unit.test_docs import DOCS, examples
+
+import towpath
+from towpath.flow.pilot import Pilot
+from towpath.flow.stage_store import StageStore
+from towpath.log import NewRecord
+from towpath.runtime import Runtime
+from towpath.testing.waiting import wait_until
+
+pytestmark = pytest.mark.timeout(300)  # each of them waits for Spark to start
+
+TUTORIAL = DOCS / "tutorial" / "first-flow.md"
+COMMAND = re.compile(r"^\$ (.*)$", re.MULTILINE)
+ENDLESS = re.compile(r"towpath (run flow.py$|flow (state shop --watch|pause|resume|stop))")
+
+
+def commands(text: str) -> list[str]:
+    return [line for line in COMMAND.findall(text) if not ENDLESS.match(line)]
+
+
+def paste(script: list[str], directory: Path) -> str:
+    """What a shell says that stops at the first failure."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TOWPATH_")}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "\n".join(script)],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "incubator" not in done.stderr
+    return done.stdout
+
+
+def test_the_tutorial_and_the_readme_of_a_new_project(tmp_path: Path) -> None:
+    text = TUTORIAL.read_text(encoding="utf-8")
+    out = paste(commands(text), tmp_path)
+    project = tmp_path / "shop"
+    assert (
+        "".join(block.strip() for _, block in examples(TUTORIAL))
+        == (project / "flow.py")
+        .read_text()
+        .replace("\n\n\n", "")
+        .replace("\n\nfrom towpath", "\n\nfrom towpath")
+        .strip()
+    )
+    readme = commands((project / "README.md").read_text(encoding="utf-8"))
+    assert [line for line in commands(text) if line in readme] == readme
+    for block in re.findall(r"^\$ [^\n]*\n((?:[^$`][^\n]*\n)+)", text, re.MULTILINE):
+        assert block in out  # what the page shows is what is said
+    assert "1 passed" in out
+
+
+FLOW = """
+import time
+from towpath import Flow, files, topic
+from prices import rate
+
+flow = Flow("steered")
+
+@flow.each(topic("events"), schema="id string, rest double")
+def priced(event):
+    time.sleep(event.get("rest", 0))
+    return {**event, "rate": rate(event["id"])}
+
+flow.load(priced, files("results"))
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory to work in; the flow and the module that it imports are in another one."""
+    flows = tmp_path / "flows"
+    flows.mkdir()
+    (flows / "steered.py").write_text(FLOW)
+    (flows / "prices.py").write_text("def rate(id):\n    return {'a': 1, 'b': 2, 'c': 3}[id]\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("TOWPATH_DATABASE__URL", f"sqlite:///{home}/towpath.db")
+    monkeypatch.setenv("TOWPATH_SPARK__MASTER", "local[1]")
+    return home
+
+
+def said(*words: object) -> str:
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+def state(name: str = "state") -> object:
+    return json.loads(said("flow", "state", "steered", "--json"))["items"][0][name]
+
+
+def loaded(home: Path) -> list[tuple[str, int]]:
+    lines = [line for path in (home / "results").glob("*.jsonl") for line in path.read_text().splitlines()]
+    return sorted((document["id"], document["rate"]) for document in map(json.loads, lines))
+
+
+def send(runtime: Runtime, *documents: dict[str, object]) -> None:
+    runtime.log.append("events", [NewRecord(json.dumps(document).encode()) for document in documents])
+
+
+def halt(runtime: Runtime) -> None:
+    """As if an earlier run had come to an end that a person has to look at."""
+    stages, owner, now = StageStore(runtime.database), runtime.process().id, runtime.database.now()
+    pilot = Pilot.new(now).started(now).halted("somebody has to look at it", now)
+    with runtime.database.transaction() as tx:
+        stages.ensure(tx, "steered", "events", {"topics": []})
+        stages.take(tx, "steered", "events", owner)
+        stages.release(tx, "steered", "events", owner, pilot)
+
+
+def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(home: Path) -> None:
+    with towpath.connect() as runtime:
+        runtime.log.create_topic("events", 1)
+        halt(runtime)
+        assert "at the next start" in said("flow", "resume", "steered", "--why", "I have looked")
+        send(runtime, {"id": "a"})
+        with started("run", "../flows/steered.py", "--name", "at-work") as process:
+            wait_until(lambda: process.poll() is not None or loaded(home) == [("a", 1)], 120, "the first record")
+            assert "done: paused" in said("flow", "pause", "steered", "--why", "x")
+            send(runtime, {"id": "b"})
+            assert (state(), state("is_run")) == ("paused", True)
+            assert "done: " in said("flow", "resume", "steered", "--why", "x")
+            wait_until(lambda: loaded(home) == [("a", 1), ("b", 2)], 60, "the record that came in the pause")
+
+            shutil.rmtree(home / "results")
+            assert "in generation 2 now" in said("flow", "reset", "steered", "--yes", "--why", "x")
+            wait_until(lambda: loaded(home) == [("a", 1), ("b", 2)], 60, "all records once more")
+
+            send(runtime, {"id": "c", "rest": 300})
+            wait_until(lambda: state() == "load", 60, "the batch that never ends")
+            process.send_signal(signal.SIGINT)
+            lines = iter(process.stderr or ())
+            assert any("stopping after this batch; again to leave at once" in line for line in lines)
+            assert state() == "load"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 130
+        assert state("runner") == "stopped"
+        assert str(state("owner")).startswith("at-work-")
