@@ -16,7 +16,7 @@ from towpath.testing.waiting import wait_until
 
 REQUESTS = 200
 TIMEOUT_S = 110
-DEMO = (sys.executable, "-m", "towpath", "demo", "--requests", str(REQUESTS))
+DEMO = (sys.executable, "-m", "towpath", "demo", "--queue", "--requests", str(REQUESTS))
 
 
 def workers_in(directory: Path) -> list[int]:

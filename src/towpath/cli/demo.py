@@ -2,178 +2,133 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-import shutil
-import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from towpath.cli.demo_directory import demo_directory, own_name
+from towpath.cli.demo_queue import REQUESTS, play_queue
 from towpath.cli.failures import FAILED, UsageError, say
 from towpath.cli.given import Given
 from towpath.cli.options import AsJson
-from towpath.cli.output import Column, console, print_fields, print_json, print_table
+from towpath.cli.output import Column, console, print_json, print_table
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from collections.abc import Sequence
 
-    from towpath.demo.ledger import Ledger
+    from towpath.demo.shop_show import KindAccount
+    from towpath.flow.audit.verdict import Verdict
+    from towpath.runtime import Runtime
 
-FEWEST = 100
-MOST = 100_000
-PLAIN_LINE_EVERY_S = 1.0
+FEWEST = 4_000
+MOST = 1_000_000
+EVENTS = 20_000
 
 
 def demo(
     ctx: typer.Context,
-    requests: Annotated[int, typer.Option(min=FEWEST, max=MOST, metavar="N", help="How many requests to send.")] = 1000,
+    queue: Annotated[bool, typer.Option("--queue", help="The queue instead: two workers, one of them killed.")] = False,
+    events: Annotated[int, typer.Option(min=FEWEST, max=MOST, metavar="N", help="How many events.")] = EVENTS,
+    requests: REQUESTS = 1000,
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where to put the database: a directory that is empty or not there yet."),
+        typer.Option(metavar="DIR", help="Where to put everything: a directory that is empty or not there yet."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Two workers answer requests, one is killed with SIGKILL at its work, and none is lost or answered twice."""
-    from towpath.demo.scene import database_url
-    from towpath.demo.stage import play
-
+    """20,000 events of a shop with every kind of fault mixed in; at the end each is in exactly one place."""
     if ctx.ensure_object(Given).database is not None:
         raise UsageError("the demo makes a database of its own: leave --database away")
-    with _directory(keep) as directory, _Show() as audience:
-        ledger = play(directory, requests, audience)
-    if as_json:
-        print_json({**asdict(ledger), "is_as_promised": ledger.is_as_promised, "directory": str(directory)})
+    if queue:
+        play_queue(requests, keep, as_json)
     else:
-        _print(ledger)
-        _print_next_steps(database_url(directory), directory)
-    if not ledger.is_as_promised:
+        _play_shop(ctx.ensure_object(Given), events, keep, as_json)
+
+
+def _play_shop(given: Given, events: int, keep: Path | None, as_json: bool) -> None:
+    from towpath.cli.flow_tally import Tally
+    from towpath.cli.run import run_flow
+    from towpath.demo.shop_show import ShopShow
+
+    with demo_directory(keep) as directory, _runtime(given, directory) as runtime:
+        show = ShopShow(runtime, directory)
+        show.send(events, lambda sent: None)
+        say(f"{events:,} events are in topic shop-events, good and bad ones mixed")
+        run_flow(runtime, show.flow, True, Tally(show.flow.name))
+        accounts, verdict = show.accounts(), show.audit()
+    if as_json:
+        kinds = [account.to_json() for account in accounts]
+        print_json({"kinds": kinds, "audit": verdict.to_json(), "directory": str(directory)})
+    else:
+        print_accounts(accounts)
+        _print_verdict(accounts, verdict)
+        _print_next_steps(directory)
+    if not _is_as_promised(accounts, verdict):
         raise typer.Exit(FAILED)
 
 
-@contextlib.contextmanager
-def _directory(keep: Path | None) -> Iterator[Path]:
-    """A directory that stays when the demo was played to its end, for the person to look into."""
-    if keep is None:
-        directory = Path(tempfile.mkdtemp(prefix="towpath-demo-"))
-    else:
-        try:
-            keep.mkdir(parents=True, exist_ok=True)
-            is_empty = not any(keep.iterdir())
-        except OSError as error:
-            raise UsageError(f"--keep {keep}: {error.strerror}") from error
-        if not is_empty:
-            raise UsageError(f"--keep {keep}: the directory is not empty")
-        directory = keep.absolute()
-    try:
-        yield directory
-    except KeyboardInterrupt:
-        if keep is None:
-            shutil.rmtree(directory, ignore_errors=True)
-        raise
-    except BaseException:
-        say(f"what was written until then is in {directory}")
-        raise
+def _runtime(given: Given, directory: Path) -> Runtime:
+    from towpath import logs
+    from towpath.demo.shop_show import BATCH
+    from towpath.runtime import Runtime
+    from towpath.settings import FlowSettings, Settings
+
+    settings = Settings(
+        database={"url": f"sqlite:///{directory}/towpath.db"},
+        flow=FlowSettings(directory=str(directory / "flows"), max_batch_records=BATCH),
+    )
+    level = "debug" if given.debug else "error"
+    logs.configure(settings.logging.model_copy(update={"level": level}))
+    return Runtime(settings)
 
 
-class _Show:
-    """A progress bar on a terminal, a line now and then elsewhere; on standard error, beside the table."""
+def print_accounts(accounts: Sequence[KindAccount]) -> None:
+    """The last table of the demo: what happened to each kind of event."""
+    from towpath.cli.flow_words import MEANINGS
+    from towpath.flow.codes import ErrorCode
 
-    def __init__(self) -> None:
-        self._progress: Progress | None = None
-        self._last_line_at = 0.0
-
-    def __enter__(self) -> _Show:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        terminal = Console(stderr=True, highlight=False)
-        if terminal.is_terminal:
-            columns = (TextColumn("answered"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-            self._progress = Progress(*columns, console=terminal, transient=True)
-            self._task = self._progress.add_task("answered", total=None)
-            self._progress.start()
-        return self
-
-    def __exit__(self, *ignored: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-    def say(self, text: str) -> None:
-        if self._progress is not None:
-            self._progress.console.print(text)
-        else:
-            say(text)
-
-    def count(self, answered: int, requests: int) -> None:
-        if self._progress is not None:
-            self._progress.update(self._task, completed=answered, total=requests)
-        elif time.monotonic() - self._last_line_at >= PLAIN_LINE_EVERY_S:
-            self._last_line_at = time.monotonic()
-            say(f"{answered:,} of {requests:,} answered")
-
-
-def _print(ledger: Ledger) -> None:
-    typer.echo()
     columns = [
-        Column("worker", whole=True),
-        Column("answered", right=True),
-        Column("worked on", right=True),
-        Column("end"),
+        Column("events of the shop"),
+        Column("sent", right=True, whole=True),
+        Column("loaded", right=True, whole=True),
+        Column("filtered", right=True, whole=True),
+        Column("failed", right=True, whole=True),
+        Column("why: code and its meaning"),
     ]
-    print_table(
-        columns,
-        [
-            [
-                worker.name,
-                f"{worker.answered:,}",
-                f"{worker.worked_on:,}",
-                "stopped in order"
-                if worker.noticed_after_s is None
-                else f"killed; noticed {worker.noticed_after_s:.1f} s after its last heartbeat",
-            ]
-            for worker in ledger.workers
-        ],
-    )
+    rows = []
+    for account in accounts:
+        why = "; ".join(f"{code}: {MEANINGS[ErrorCode(code)]}" for code in sorted(account.failed))
+        numbers = (account.events, account.loaded, account.filtered, sum(account.failed.values()))
+        rows.append([account.kind, *(f"{number:,}" if number else "-" for number in numbers), why])
+    totals = [sum(column) for column in zip(*(_numbers(account) for account in accounts), strict=True)]
+    rows.append(["all", *(f"{total:,}" for total in totals), ""])
     typer.echo()
-    twice = f"{ledger.worked_on_twice:,}: done by the dead worker, not finished in the queue"
-    print_fields(
-        [
-            ("requests", ", ".join(f"{count:,} {state}" for state, count in ledger.states.items() if count)),
-            ("answers per request", f"least {ledger.answers_min}, most {ledger.answers_max}"),
-            ("right answers", f"{ledger.right_answers:,}"),
-            ("claims freed", f"{ledger.claims_freed:,}"),
-            ("worked on twice", twice),
-        ]
-    )
-    promised = f"all {ledger.requests:,} requests were answered once"
-    verdict, style = (f"✓ {promised}", "bold green") if ledger.is_as_promised else (f"✗ NOT {promised}", "bold red")
-    typer.echo()
-    console().print(verdict, style=style)
+    print_table(columns, rows)
 
 
-def _print_next_steps(url: str, directory: Path) -> None:
+def _numbers(account: KindAccount) -> tuple[int, int, int, int]:
+    return account.events, account.loaded, account.filtered, sum(account.failed.values())
+
+
+def _is_as_promised(accounts: Sequence[KindAccount], verdict: Verdict) -> bool:
+    return verdict.is_balanced and all(account.is_as_expected for account in accounts)
+
+
+def _print_verdict(accounts: Sequence[KindAccount], verdict: Verdict) -> None:
+    sent = sum(account.events for account in accounts)
+    promised = f"every one of {sent:,} events is in exactly one place: in the sinks, filtered, or in the error topic"
+    is_good = _is_as_promised(accounts, verdict)
+    text, style = (f"✓ {promised}", "bold green") if is_good else (f"✗ NOT {promised}", "bold red")
+    typer.echo()
+    console().print(text, style=style)
+
+
+def _print_next_steps(directory: Path) -> None:
+    database = shlex.quote(f"sqlite:///{directory}/towpath.db")
     typer.echo("\nLook into it:")
-    for words in (
-        "queue inboxes",
-        "event list --kind process_died",
-        "event list --kind claim_freed",
-        "queue list --inbox numbers --limit 5",
-    ):
-        typer.echo(f"  {_own_name()} --database {shlex.quote(url)} {words}")
+    for words in ("flow errors shop", "flow batches shop", "audit shop", "topic read shop.errors -n 3"):
+        typer.echo(f"  {own_name()} --database {database} {words}")
+    typer.echo(f"  ls {shlex.quote(str(directory / 'files'))}")
     typer.echo(f"  rm -r {shlex.quote(str(directory))}")
-
-
-def _own_name() -> str:
-    """How the person can call this program again: `make demo` runs it where no PATH leads to."""
-    program = Path(sys.argv[0])
-    if shutil.which("towpath") or program.name != "towpath":
-        return "towpath"
-    with contextlib.suppress(ValueError):
-        program = program.absolute().relative_to(Path.cwd())
-    return str(program)

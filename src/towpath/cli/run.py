@@ -52,7 +52,7 @@ def run(
     found.flow.stages()  # a graph that is wrong is told before anything starts
     tally = Tally(found.flow.name)
     with _runtime(given, name, found) as runtime:
-        pilots = _run(runtime, found.flow, until_idle, tally)
+        pilots = run_flow(runtime, found.flow, until_idle, tally)
     if as_json:
         print_end_json(found.flow, pilots, tally)
     else:
@@ -80,7 +80,7 @@ def _runtime(given: Given, name: str | None, found: FlowFile) -> Iterator[Runtim
         yield runtime
 
 
-def _run(runtime: Runtime, flow: Flow, until_idle: bool, tally: Tally) -> dict[str, Pilot]:
+def run_flow(runtime: Runtime, flow: Flow, until_idle: bool, tally: Tally) -> dict[str, Pilot]:
     """From the start of Spark to the rest of all stages; returns how each ended."""
     from towpath.cli.flow_screen import open_screen
     from towpath.cli.flow_spark import start_spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -134,5 +134,5 @@ def _value(kind: Kind, number: int, customer: str, chance: random.Random) -> byt
             return _text({**order, "type": "order", "points": 10**30})
 
 
-def _text(event: dict[str, object]) -> bytes:
+def _text(event: Mapping[str, object]) -> bytes:
     return json.dumps(event, separators=(",", ":")).encode()
