@@ -4,7 +4,7 @@
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
-demo: ## see it work: two processes, 1,000 requests, one of the two killed in the middle
+demo: ## see it work: 20,000 events with every kind of fault through a flow on Spark, each in exactly one place
 	@scripts/bootstrap runtime
 	@.venv/bin/towpath demo
 

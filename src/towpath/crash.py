@@ -47,6 +47,7 @@ class CrashPoint(StrEnum):
     LOG_TRANSACTION_BEFORE_COMMIT = "log_transaction_before_commit"  # records and positions, uncommitted
     LOG_TRANSACTION_AFTER_COMMIT = "log_transaction_after_commit"  # committed, but the caller does not know
     START_MOVED = "start_moved"  # records are gone for every reader, but still take room
+    GENERATION_BEGUN = "generation_begun"  # a new checkpoint is in the stage's row, its directory is not made
     BATCH_FIXED = "batch_fixed"  # Spark knows what the batch reads, the ledger does not
     BATCH_SNAPSHOT = "batch_snapshot"  # its row is in the ledger, nothing has run
     BATCH_LOADED = "batch_loaded"  # sinks have what they took, what failed is in the reports only

@@ -136,8 +136,9 @@ def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(hom
         halt(runtime)
         assert "at the next start" in said("flow", "resume", "steered", "--why", "I have looked")
         send(runtime, {"id": "a"})
-        with started("run", "../flows/steered.py", "--name", "at-work") as process:
-            wait_until(lambda: process.poll() is not None or loaded(home) == [("a", 1)], 120, "the first record")
+        log = home / "run.log"
+        with log.open("w") as file, started("run", "../flows/steered.py", "--name", "at-work", stderr=file) as process:
+            wait_until(lambda: loaded(home) == [("a", 1)] or process.poll(), 120, "the first record")
             assert "done: paused" in said("flow", "pause", "steered", "--why", "x")
             send(runtime, {"id": "b"})
             assert (state(), state("is_run")) == ("paused", True)
@@ -151,8 +152,7 @@ def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(hom
             send(runtime, {"id": "c", "rest": 300})
             wait_until(lambda: state() == "load", 60, "the batch that never ends")
             process.send_signal(signal.SIGINT)
-            lines = iter(process.stderr or ())
-            assert any("stopping after this batch; again to leave at once" in line for line in lines)
+            wait_until(lambda: "stopping after this batch; again to leave at once" in log.read_text())
             assert state() == "load"
             process.send_signal(signal.SIGTERM)
             assert process.wait(10) == 130

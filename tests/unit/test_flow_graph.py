@@ -142,7 +142,7 @@ def wrong_schema(flow: Flow) -> None:
         (expectation_without_schema, "give the source a schema"),
         (schema_of_a_step, "schema= is for topics"),
         (step_of_another_flow, "no step of flow 'f'"),
-        (no_input, "at least one input"),
+        (no_input, "has one input"),
         (no_time, "timeout_s must be above 0"),
         (field_in_a_source, "has a fixed name"),
         (wrong_schema, "nosuchtype"),

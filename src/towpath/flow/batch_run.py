@@ -13,25 +13,26 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 
 from towpath import crash
 from towpath.crash import CrashPoint
+from towpath.errors import FlowHalted
 from towpath.events import Event, EventKind
 from towpath.flow.classify import is_step_failure, is_worker_death
 from towpath.flow.codes import ErrorCode
 from towpath.flow.delivery import batch_hash
+from towpath.flow.error_box import ErrorBox
 from towpath.flow.error_record import BatchName, error_records, gap_record
 from towpath.flow.failure import Failure, bounded
 from towpath.flow.ground import Ground
 from towpath.flow.helm import Helm
 from towpath.flow.judge import Judge
 from towpath.flow.ledger_row import Batch, BatchState
-from towpath.flow.nodes import Step
+from towpath.flow.nodes import Each, Step
 from towpath.flow.outcome import Outcome, gather
 from towpath.flow.pilot import PilotState
 from towpath.flow.plan import Plan
@@ -41,14 +42,11 @@ from towpath.flow.search import search
 from towpath.flow.trial import Trial
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.breadcrumb import suspects
-from towpath.log.record import NewRecord
 
 logger = logging.getLogger(__name__)
 
-ERRORS_AT_ONCE = 1_000
 MAY_PASS_LATER = frozenset({ErrorCode.TRANSFORM_FAILED, ErrorCode.ITEM_REFUSED, ErrorCode.SINK_REFUSED})
 EXPIRED = "deleted before it was read"
-MOST_SEARCHES = 50
 
 
 @dataclass(slots=True)
@@ -64,6 +62,7 @@ class BatchRun:
     batch: Batch = field(init=False)
     excluded: dict[tuple[str, int], dict[int, Failure]] = field(default_factory=dict)
     _last_failure: Exception | None = None
+    _reports: Path | None = None  # of the last attempt
 
     def run(self) -> Outcome | None:
         """Do all of it; None when an earlier attempt had come as far as the commit."""
@@ -72,7 +71,9 @@ class BatchRun:
         if gaps is None:
             return None
         outcome = self._attempt()
-        self._judge(outcome)
+        gaps += self._late_gaps(outcome, gaps)
+        if self.helm.state is not PilotState.ERRORS:  # else an earlier attempt has judged it, and told some of it
+            self._judge(outcome)
         self.helm.reach(PilotState.ERRORS)
         self._send_errors(outcome, gaps)
         self._commit(outcome, time.monotonic() - began)
@@ -85,6 +86,7 @@ class BatchRun:
         with ground.database.read() as tx:
             known = ground.ledger.read(tx, row.flow, row.name, row.generation, self.batch_id)
         if known is not None and known.state is BatchState.COMMITTED:
+            ground.check_committed(known)
             return None
         positions = ground.positions_of(self.batch_id)
         hash = batch_hash(row.flow, row.name, row.generation, self.batch_id, positions)
@@ -97,8 +99,25 @@ class BatchRun:
 
     def _gaps(self) -> list[Range]:
         """What was deleted before this batch could read it; written down before the batch runs."""
+        gaps = self.batch.positions.lost(self.ground.kept())
+        self._note_gaps(gaps)
+        return gaps
+
+    def _late_gaps(self, outcome: Outcome, known: list[Range]) -> list[Range]:
+        """What was deleted after that look and before it was read: Spark passes over it without a word."""
+        kept = self.ground.kept()
+        noted = {gap.spot: gap.stop for gap in known}
+        gaps = []
+        for each in self.batch.positions.lost(kept):
+            start = noted.get(each.spot, each.start)
+            stop = min(each.stop, outcome.lowest.get(f"{each.topic}/{each.partition}", each.stop))
+            if start < stop:
+                gaps.append(each._replace(start=start, stop=stop))
+        self._note_gaps(gaps)
+        return gaps
+
+    def _note_gaps(self, gaps: list[Range]) -> None:
         ground, batch = self.ground, self.batch
-        gaps = batch.positions.lost(ground.kept())
         if gaps:
             with ground.database.transaction() as tx:
                 for gap in gaps:
@@ -106,31 +125,53 @@ class BatchRun:
                         tx, batch.flow, batch.stage, batch.generation, gap, EXPIRED, batch.batch_id
                     ):
                         ground.event_log.record(tx, gap_event(ground.name, gap, EXPIRED))
-        return gaps
 
     # 2. and 4. Decide and attempt
 
     def _attempt(self) -> Outcome:
-        for _ in range(MOST_SEARCHES):
+        deadline = time.monotonic() + self.ground.settings.flow.search_s
+        while True:
             try:
                 return self._job()
             except Exception as error:
-                if not self._is_searched(error):
+                if not self._is_searched(error) or self._has_effects:
                     raise
                 logger.warning("batch %d of %s fails as a whole: searching", self.batch_id, self.ground.name)
-                if not self._search(error):
-                    raise
-        raise RuntimeError("the search for single records does not come to an end")
+                self._search(error, deadline)
 
     def _job(self) -> Outcome:
+        """One job for the whole batch. Where the steps let Spark pass over records, all of them are read first."""
+        units = self.records._jdf.queryExecution().toRdd().getNumPartitions()
+        outcome = self._run(reads_first=False)
+        if outcome.units != units:
+            outcome = self._run(reads_first=True)
+        if outcome.units != units or not outcome.is_balanced:
+            raise FlowHalted(
+                f"batch {self.batch_id} of {self.ground.name} does not add up: {outcome.units} of {units} tasks have "
+                f"read {outcome.read} records, and {outcome.to_counts()} came out. A step does something to rows that "
+                "Towpath cannot follow; simplify it"
+            )
+        return outcome
+
+    def _run(self, *, reads_first: bool) -> Outcome:
         ground = self.ground
-        directory = ground.checkpoint.begin_reports(self.batch.hash)
-        plan = Plan(ground.stage, self._place(str(directory)), self.excluded, ground.max_record_bytes)
-        job = plan.job(self.records)
+        self._reports = ground.checkpoint.begin_reports(self.batch.hash)
+        plan = Plan(
+            ground.stage,
+            self._place(str(self._reports)),
+            self.excluded,
+            ground.max_record_bytes,
+            reads_first=reads_first,
+        )
         self.helm.reach(PilotState.LOAD)
-        job.collect()
+        plan.run(self.records)
         crash.here(CrashPoint.BATCH_LOADED)
-        return gather(directory, plan.chain)
+        return gather(self._reports, plan.chain)
+
+    @property
+    def _has_effects(self) -> bool:
+        """Whether to try records again would do something outside that cannot be taken back."""
+        return any(isinstance(node, Each) and node.effects for node in self.ground.stage.nodes)
 
     def _place(self, directory: str) -> BatchPlace:
         ground, row = self.ground, self.ground.row
@@ -145,19 +186,27 @@ class BatchRun:
             ground.incarnations,
         )
 
-    def _search(self, error: Exception) -> bool:
-        """Set aside the records on which the job dies; False when none is found."""
-        settings = self.ground.settings.flow
-        deadline = time.monotonic() + settings.search_s
+    def _search(self, error: Exception, deadline: float) -> None:
+        """Set aside the records on which the job dies; `FlowHalted` when that would take too long."""
         suspected = self._suspected()
         found = [place for place in suspected if self._dies(place)]
         if not found:
-            ranges = list(self.batch.positions)
-            found = search(ranges, self._dies, settings.search_records, lambda: time.monotonic() > deadline).records
+            found = self._searched(error, deadline)
         for place in found:
             failure = self._failure(error, suspected.get(place, self._steps()))
             self.excluded.setdefault((place.topic, place.partition), {})[place.start] = failure
-        return bool(found)
+
+    def _searched(self, error: Exception, deadline: float) -> list[Range]:
+        left = self.ground.settings.flow.search_records - sum(map(len, self.excluded.values()))
+        result = search(list(self.batch.positions), self._dies, left, lambda: time.monotonic() > deadline)
+        if not result.records and result.unsearched:
+            raise FlowHalted(
+                f"batch {self.batch_id} of {self.ground.name} fails as a whole, and flow.search_records or "
+                f"flow.search_s is used up; not searched: {'; '.join(map(str, result.unsearched[:3]))}. {error}"
+            )
+        if not result.records:
+            raise error
+        return result.records
 
     def _suspected(self) -> dict[Range, str]:
         """The records that workers were at when they ended, with the step."""
@@ -166,7 +215,7 @@ class BatchRun:
             Range(
                 suspect.topic, ids[suspect.topic], suspect.partition, suspect.offset, suspect.offset + 1
             ): suspect.step
-            for suspect in suspects(self.ground.checkpoint.reports(self.batch.hash))
+            for suspect in (suspects(self._reports) if self._reports else ())
             if suspect.topic in ids
         }
 
@@ -216,11 +265,9 @@ class BatchRun:
 
     def _send_errors(self, outcome: Outcome, gaps: list[Range]) -> None:
         ground, name = self.ground, self._name()
-        records: Iterator[NewRecord] = error_records(outcome.failures, name, ground.topic_ids)
-        for portion in _portions(gap_record(gap, EXPIRED, name) for gap in gaps):
-            ground.log.append(ground.topics.errors, portion)
-        for portion in _portions(records):
-            ground.log.append(ground.topics.errors, portion)
+        box = ErrorBox(ground.log, ground.topics.errors, ground.settings.log.max_record_bytes, ground.blobs)
+        box.send(gap_record(gap, EXPIRED, name) for gap in gaps)
+        box.send(error_records(outcome.failures, name, ground.topic_ids))
         crash.here(CrashPoint.ERRORS_SENT)
 
     def _name(self) -> BatchName:
@@ -253,8 +300,3 @@ class BatchRun:
 def gap_event(subject: str, gap: Range, why: str) -> Event:
     data = {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
     return Event(EventKind.FLOW_GAP_FOUND, subject, why=why, data=data)
-
-
-def _portions(records: Iterator[NewRecord]) -> Iterator[list[NewRecord]]:
-    while portion := list(islice(records, ERRORS_AT_ONCE)):
-        yield portion

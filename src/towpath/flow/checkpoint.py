@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +36,20 @@ class Checkpoint:
                 "`towpath flow reset` starts a new generation"
             ) from error
 
-    def reports(self, hash: str) -> Path:
-        """The directory for reports of a batch, empty at first."""
-        return self._decided / hash
+    @property
+    def has_commits(self) -> bool:
+        """Whether Spark has committed a batch here."""
+        return any((self.spark / "commits").glob("[0-9]*"))
 
     def begin_reports(self, hash: str) -> Path:
-        directory = self.reports(hash)
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
-        return directory
+        """A new directory for the reports of one attempt at a batch: nobody who is late writes into another's."""
+        batch = self._decided / hash
+        batch.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix="attempt-", dir=batch))
 
     def forget_reports(self, hash: str) -> None:
-        shutil.rmtree(self.reports(hash), ignore_errors=True)
+        """The batch is done: nothing of any attempt is needed any more."""
+        shutil.rmtree(self._decided / hash, ignore_errors=True)
 
 
 def _spots(source: dict[str, Any]) -> Stops:

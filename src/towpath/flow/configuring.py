@@ -8,8 +8,11 @@ so.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from towpath import crash
+from towpath.crash import CrashPoint
 from towpath.errors import BadValue
 from towpath.events import Event, EventKind
 from towpath.flow.batch_run import EXPIRED, gap_event
@@ -46,6 +49,7 @@ class Configuring:
             self._helm.move(PilotState.RESET)
             return
         ground.checkpoint.make()
+        ground.check_checkpoint()
         self._helm.move(PilotState.EXTRACT)
 
     def reset(self) -> None:
@@ -66,12 +70,11 @@ class Configuring:
         self._helm.move(PilotState.CONFIGURE)
 
     def reset_to(self, arguments: Mapping[str, Any]) -> None:
-        """A person has chosen where to go on: `{"to": "earliest" | "latest"}`, or offsets by topic and partition."""
+        """A person has chosen where to go on: `{"to": "earliest"}` or `{"to": "latest"}`."""
         ground = self._ground
         ground.look()
+        check_reset(arguments)
         to = arguments.get("to", EARLIEST)
-        if to not in (EARLIEST, LATEST):
-            raise BadValue(f"a stage is reset to {EARLIEST} or {LATEST}, not to {to!r}")
         starts = {name: self._at(topic, to) for name, topic in ground.found.items() if name != ground.topics.reentry}
         reentry = ground.found[ground.topics.reentry]
         before = ground.last_stops()
@@ -106,10 +109,12 @@ class Configuring:
                 if ground.ledger.add_gap(tx, row.flow, row.name, row.generation, gap, why):
                     ground.event_log.record(tx, gap_event(ground.name, gap, why))
             ground.ledger.supersede_open(tx, row.flow, row.name)
-            checkpoint = str(ground.checkpoint.spark)
-            ground.row = ground.stages.new_generation(
-                tx, row, ground.owner, checkpoint=checkpoint, starting=starting, topics=topics
+            directory = ground.checkpoint_of(row.generation + 1).spark
+            begun = ground.stages.new_generation(
+                tx, row, ground.owner, checkpoint=str(directory), starting=starting, topics=topics
             )
+        crash.here(CrashPoint.GENERATION_BEGUN)
+        ground.row = begun
         ground.checkpoint.make()
 
     def _as_configured(self, topic: Topic) -> dict[int, int]:
@@ -139,3 +144,9 @@ class Configuring:
             data = {"before": row.topology, "after": shape}
             ground.event_log.record(tx, Event(EventKind.FLOW_CHANGED, ground.name, data=data))
             ground.stages.save_topology(tx, row.flow, row.name, ground.owner, shape, ground.flow.version)
+        ground.row = replace(row, topology=shape, version=ground.flow.version)
+
+
+def check_reset(arguments: Mapping[str, Any]) -> None:
+    if (to := arguments.get("to", EARLIEST)) not in (EARLIEST, LATEST):
+        raise BadValue(f"a stage is reset to {EARLIEST} or {LATEST}, not to {to!r}")

@@ -120,7 +120,7 @@ class Digest:
 
 def with_incarnation(ids: Sequence[str], topic_id: str) -> list[str]:
     """The ids under which a topic of one name has been seen, oldest first, with this one among them."""
-    return [*ids] if topic_id in ids else [*ids, topic_id]
+    return [*ids] if ids and ids[-1] == topic_id else [*ids, topic_id]
 
 
 def version_of(incarnation: int, offset: int) -> int:

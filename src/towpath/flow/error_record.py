@@ -1,7 +1,7 @@
 """What lies in an error topic: the record as it was, and in its headers what happened to it.
 
 Value and key are the original bytes. The record's own headers come first; ours, all beginning with `towpath.`, replace
-any of the same name, so that a record which fails again after a replay does not grow.
+any that begin so, so that a record which fails again after a replay does not grow.
 """
 
 from __future__ import annotations
@@ -139,5 +139,6 @@ def _failure(failure: Failure) -> dict[str, str]:
 
 def _headers(own: Headers, details: Mapping[str, str]) -> Headers:
     ours = {PREFIX + name: value.encode("utf-8", "replace") for name, value in details.items()}
-    kept = tuple((name, value) for name, value in own if name not in ours)
+    # A sender who imitates our headers must not be believed, nor make a record unreadable.
+    kept = tuple((name, value) for name, value in own if not name.startswith(PREFIX))
     return (*kept, *ours.items())

@@ -28,15 +28,27 @@ class Failure(NamedTuple):
     @classmethod
     def of(cls, code: ErrorCode, step: str, error: BaseException) -> Failure:
         """A failure from an exception, with the frames where it happened."""
-        frames = traceback.format_exception(error, limit=-TRACE_FRAMES)
-        return cls(
-            code, step, type(error).__qualname__, bounded(str(error)), bounded("".join(frames), TRACE_CHARACTERS)
-        )
+        trace = bounded(_traced(error), TRACE_CHARACTERS)
+        return cls(code, step, bounded(type(error).__qualname__), bounded(_said(error)), trace)
 
     @property
     def fingerprint(self) -> str:
         """The same for failures of one cause: code, step, exception and the message without its particulars."""
         return f"{self.code:d}/{self.step}/{self.exception}/{_PARTICULAR.sub('#', self.message)[:200]}"
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "(an exception that cannot be shown as text)"
+
+
+def _traced(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error, limit=-TRACE_FRAMES))
+    except Exception:
+        return "".join(traceback.format_tb(error.__traceback__, limit=-TRACE_FRAMES))
 
 
 def bounded(text: str, most: int = MESSAGE_CHARACTERS) -> str:

@@ -98,7 +98,7 @@ class Flow:
         topics: Iterable[str] | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[..., Any]], Step]:
-        """Make a step of a function from a DataFrame to a DataFrame; several inputs come as one, as they arrive."""
+        """Make a step of a function from a DataFrame to a DataFrame."""
 
         def made(function: Callable[..., Any]) -> Step:
             above = self._inputs(inputs, schema, extra, duplicates)
@@ -155,13 +155,16 @@ class Flow:
 
     def stages(self) -> list[Stage]:
         """The parts that run by themselves, each with its own position; raises `BadFlow` when the graph is wrong."""
-        return checked_stages(self.name, self.nodes, self.outputs)
+        stages = checked_stages(self.name, self.nodes, self.outputs)
+        if any(self.error_topic in stage.topics for stage in stages):
+            raise BadFlow(f"flow {self.name!r} reads its own error topic {self.error_topic!r}")
+        return stages
 
     def _inputs(
         self, inputs: tuple[Input, ...], schema: SchemaLike, extra: Extra, duplicates: Duplicates
     ) -> tuple[Node, ...]:
-        if not inputs:
-            raise BadFlow("a step has at least one input: a topic or another step")
+        if len(inputs) != 1:
+            raise BadFlow("a step has one input: another step, or topics as one source: topic('a', 'b')")
         has_topic = any(isinstance(input, TopicReference) for input in inputs)
         if schema is not None and not has_topic:
             raise BadFlow("schema= is for topics; the columns of a step are what its function gives")
@@ -189,6 +192,9 @@ class Flow:
 
 def expect(name: str, expression: str) -> Callable[[Function], Function]:
     """A rule that every row of a step must meet; one that does not goes to the errors with code 8 and this name."""
+
+    if not name.strip():
+        raise BadFlow(f"the expectation {expression!r} needs a name")
 
     def marked(function: Function) -> Function:
         rules = (Expectation(name, expression), *getattr(function, EXPECTATIONS, ()))

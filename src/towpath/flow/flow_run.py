@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,6 +26,8 @@ from towpath.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+logger = logging.getLogger(__name__)
 
 JOIN_S = 0.2
 
@@ -66,6 +69,7 @@ class _Running:
             self.run.run(until_idle=self.until_idle)
         except BaseException as error:
             self.error = error
+            logger.error("stage %s ended: %s", self.ground.name, error, exc_info=error)
 
 
 @dataclass(slots=True)
@@ -80,8 +84,12 @@ class FlowRun:
         """Take every stage and start it; `NotTheOnlyOne` when another living process has one of them."""
         stages = self.flow.stages()
         self.parts.open_spark()
-        for stage in stages:
-            self._running.append(self._take(stage))
+        try:
+            for stage in stages:
+                self._running.append(self._take(stage))
+        except BaseException:
+            self._release()
+            raise
         for running in self._running:
             running.until_idle = until_idle
             running.thread = threading.Thread(target=running.work, name=f"stage-{running.ground.name}", daemon=True)
@@ -143,6 +151,8 @@ class FlowRun:
             for running in self._running:
                 if running.thread is not None:
                     running.thread.join(JOIN_S)
+            if any(running.error is not None for running in self._running):
+                self.stop("another stage ended")
             tick()
         self._release()
         for running in self._running:

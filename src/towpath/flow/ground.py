@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from towpath.db import Database
 from towpath.db.event_log import EventLog
-from towpath.errors import OffsetOutOfRange, TopicReplaced, UnknownPartition
+from towpath.errors import FlowHalted, OffsetOutOfRange, TopicReplaced, UnknownPartition
 from towpath.events import Events
 from towpath.flow.checkpoint import Checkpoint
 from towpath.flow.flow import Flow
 from towpath.flow.graph import Stage
 from towpath.flow.ledger import Ledger
+from towpath.flow.ledger_row import Batch
 from towpath.flow.positions import Positions, Range, Spot
 from towpath.flow.stage_store import Stage as StageRow
 from towpath.flow.stage_store import StageStore
@@ -68,7 +69,15 @@ class Ground:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        return Checkpoint(Path(self.settings.flow.directory), self.flow.name, self.stage.name, self.row.generation)
+        return self.checkpoint_of(self.row.generation)
+
+    def checkpoint_of(self, generation: int) -> Checkpoint:
+        return Checkpoint(Path(self.settings.flow.directory), self.flow.name, self.stage.name, generation)
+
+    @property
+    def blobs(self) -> Path:
+        """Values of error records that are too large for a topic."""
+        return Path(self.settings.flow.directory).absolute() / self.flow.name / "blobs"
 
     @property
     def topic_ids(self) -> dict[str, str]:
@@ -92,15 +101,23 @@ class Ground:
             kept |= {(id, number): start for number, start in self.log.starts(name).items()}
         return kept
 
+    def last_batch(self) -> Batch | None:
+        """The last batch of this generation that is committed."""
+        with self.database.read() as tx:
+            return self.ledger.last_committed(tx, self.row.flow, self.row.name, self.row.generation)
+
     def last_stops(self) -> dict[Spot, int]:
         """Where the stage has come to: the end of its last committed batch, or where its generation began."""
-        with self.database.read() as tx:
-            last = self.ledger.last_committed(tx, self.row.flow, self.row.name, self.row.generation)
+        last = self.last_batch()
         return last.positions.stops if last is not None else self.row.starting.stops
 
     def positions_of(self, batch_id: int) -> Positions:
         """What a batch reads: from the end of the one before it to where Spark's checkpoint says."""
-        before, ids = self.last_stops(), self.topic_ids
+        last, ids = self.last_batch(), self.topic_ids
+        expected = 0 if last is None else last.batch_id + 1
+        if batch_id != expected:
+            raise self.estranged(f"Spark begins batch {batch_id} and the ledger expects batch {expected}")
+        before = dict(self.row.starting.stops if last is None else last.positions.stops)
         ranges = []
         for (name, number), stop in self.checkpoint.stops(batch_id).items():
             start = before.pop((ids[name], number), 0)
@@ -112,3 +129,25 @@ class Ground:
             name = next(name for name, known in ids.items() if known == id)
             raise UnknownPartition(name, number, self.found[name].partitions)
         return Positions.of(ranges)
+
+    def check_committed(self, batch: Batch) -> None:
+        """Whether a batch that Spark begins is the one that the ledger has committed under this number."""
+        ids = self.topic_ids
+        stops = {
+            (ids.get(name, name), number): stop
+            for (name, number), stop in self.checkpoint.stops(batch.batch_id).items()
+        }
+        if stops != batch.positions.stops:
+            raise self.estranged(f"batch {batch.batch_id} was committed with other positions")
+
+    def check_checkpoint(self) -> None:
+        """Whether the checkpoint is there that the ledger speaks of."""
+        last = self.last_batch()
+        if last is not None and last.batch_id > 0 and not self.checkpoint.has_commits:
+            raise self.estranged("it has no committed batch, and the ledger has")
+
+    def estranged(self, what: str) -> FlowHalted:
+        return FlowHalted(
+            f"the checkpoint {self.checkpoint.spark} and the ledger do not belong together: {what}. Put back the one "
+            f"that was there, or begin anew: towpath flow reset {self.flow.name}"
+        )

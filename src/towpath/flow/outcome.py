@@ -20,6 +20,8 @@ class Outcome:
     """
 
     reports: list[Path] = field(default_factory=list)
+    units: int = 0  # tasks that have read records
+    lowest: dict[str, int] = field(default_factory=dict)  # offset that was read, by topic/partition
     read: int = 0
     loaded: int = 0
     failed: Counter[int] = field(default_factory=Counter)  # by code
@@ -42,6 +44,11 @@ class Outcome:
     def keep_failures(self) -> None:
         """Read them all, because the reports will be deleted: for the few records of a trial."""
         self.kept = list(self.failures)
+
+    @property
+    def is_balanced(self) -> bool:
+        places = [self.loaded, *self.filtered.values(), *self.failed.values()]
+        return self.read == sum(places) and min(places) >= 0
 
     def causes_by_step(self, codes: Collection[int]) -> dict[str, dict[str, int]]:
         """How often each fingerprint of these codes was seen, by the step or output at which it was."""
@@ -74,6 +81,7 @@ def gather(directory: Path, chain: list[tuple[str, str]]) -> Outcome:
         segment, _, unit = path.stem.rpartition("-")
         counts = read_counts(path)
         outcome.reports.append(path)
+        outcome.units += segment == chain[0][0]
         _add(outcome, counts, unit)
         total = sums.setdefault(segment, Counts())
         total.entered += counts.entered
@@ -89,6 +97,8 @@ def gather(directory: Path, chain: list[tuple[str, str]]) -> Outcome:
 
 def _add(outcome: Outcome, counts: Counts, unit: str) -> None:
     outcome.read += counts.read
+    for name, offset in counts.lowest.items():
+        outcome.lowest[name] = min(offset, outcome.lowest.get(name, offset))
     outcome.failed += counts.failed
     outcome.filtered += counts.filtered
     outcome.causes += counts.causes

@@ -10,17 +10,16 @@ plan (`exprId`); by that it is known which fields to splice into the text of a r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from towpath.errors import BadFlow
+from towpath.errors import BadFlow, TowpathError
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.graph import Stage
 from towpath.flow.nodes import Each, Expectation, Node, Output, Source, Step
@@ -36,6 +35,12 @@ from towpath.log.spark_columns import SCHEMA
 from towpath.settings import Settings
 
 NOTHING = "nothing int"
+UNION = "Union"
+# What takes rows one by one, in their order and place. All else may drop, double or scatter the rows of an input.
+ROW_BY_ROW = frozenset(
+    {"Project", "Filter", "Generate", "SubqueryAlias", "MapInArrow", "LogicalRDD", "LocalRelation", "Relation"}
+    | {"StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation", "RelationV2", "DataSourceV2Relation"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +62,16 @@ class Rows:
 class Plan:
     """The job of one batch of a stage."""
 
-    def __init__(self, stage: Stage, batch: BatchPlace, excluded: Excluded, max_record_bytes: int) -> None:
+    def __init__(
+        self, stage: Stage, batch: BatchPlace, excluded: Excluded, max_record_bytes: int, *, reads_first: bool = False
+    ) -> None:
         self._stage = stage
         self._batch = batch
         self._excluded = excluded
         self._max_record_bytes = max_record_bytes
+        self._reads_first = reads_first
         self._made: dict[int, Rows] = {}
+        self._kept: list[DataFrame] = []
         self.chain: list[tuple[str, str]] = []  # the segments in order, with the step that stands before each
 
     def job(self, records: DataFrame) -> DataFrame:
@@ -103,10 +112,10 @@ class Plan:
     def _columns(self, rows: Rows) -> Columns:
         if rows.begin is not None:
             return Columns(only=rows.only)
-        visible = {name for name in rows.frame.columns if not name.startswith(HIDDEN)}
-        dropped = (rows.fields or frozenset()) - visible
+        fields = rows.fields or frozenset()
+        visible = {name for name in rows.columns if name in fields or not name.startswith(HIDDEN)}
         changed = frozenset(visible - rows.kept)
-        return Columns(changed, dropped, None if rows.only is None else rows.only | changed)
+        return Columns(changed, fields - visible, None if rows.only is None else rows.only | changed, fields)
 
     def _needed(self, rows: Rows, *, has_calls: bool) -> tuple[str, ...]:
         """The columns that are needed as Python values: all for functions, else what was changed or makes names."""
@@ -157,13 +166,36 @@ class Plan:
         end = GiveColumns(schema)
         frame = rows.frame.mapInArrow(self._segment(source.name, rows.begin, (), end), _spark_schema(end.arrow()))
         fields = frozenset(schema.names)
-        return _expecting(Rows(frame, None, fields, fields, rows.only), source.name, source.expectations)
+        given = Rows(frame, None, fields, fields, rows.only)
+        if self._reads_first:
+            self._read_once(given)
+        return _expecting(given, source.name, source.expectations)
+
+    def _read_once(self, rows: Rows) -> None:
+        """Keep what was read, so that every record is read once and to its end, whatever the steps make of it.
+
+        Spark leaves out what it can show to be of no use: with a limit, an empty join or a filter that is never true,
+        records would not be read at all, and what is wrong with them would not be told.
+        """
+        if not rows.frame.is_cached:
+            self._kept.append(rows.frame.persist())
+
+    def run(self, records: DataFrame) -> None:
+        """Do all the work."""
+        job = self.job(records)
+        try:
+            for frame in self._kept:
+                frame.foreachPartition(_nothing)
+            job.collect()
+        finally:
+            for frame in self._kept:
+                frame.unpersist()
 
     def _gate(self, rows: Rows, node: Node) -> Rows:
         """Takes out the rows that do not meet an expectation, before the next step sees them."""
         frame = _only(rows.frame, rows.columns, has_unmet=True)
         begin = ReadColumns(rows.unmet or node.name, (), has_expectations=True)
-        schema = to_arrow_schema(frame.drop(RECORD, UNMET).schema)
+        schema = to_arrow_schema(frame.drop(RECORD, UNMET).schema, timezone="UTC")
         segment = self._segment(node.name, begin, (), GiveColumns(schema))
         passed = frame.mapInArrow(segment, frame.drop(UNMET).schema)
         return replace(rows, frame=passed, unmet=None)
@@ -181,9 +213,14 @@ class Plan:
                 f"step {step.name!r} loses the column {RECORD}, by which every row is known; add it: "
                 f'.select(…, "{RECORD}")'
             )
-        if _is_shuffled(frame):
-            frame = _together(frame)
         kept = frozenset(name for name in given.kept if after.get(name) == before.get(name))
+        nodes = _nodes(frame)
+        if not nodes <= ROW_BY_ROW:
+            self._read_once(given)
+            frame = _together(frame)
+        if UNION in nodes:
+            # It passes the columns of its first part off as those of all parts.
+            kept = frozenset()
         return _expecting(Rows(frame, None, kept, given.fields, given.only), step.name, step.expectations)
 
     def _call(self, each: Each) -> Call:
@@ -248,9 +285,21 @@ def _expecting(rows: Rows, step: str, rules: Sequence[Expectation]) -> Rows:
     return replace(rows, frame=rows.frame.withColumn(UNMET, unmet), unmet=step)
 
 
-def _is_shuffled(frame: DataFrame) -> bool:
-    """Whether rows change their partition on the way, so that those of one input may be anywhere."""
-    return "Exchange" in frame._jdf.queryExecution().executedPlan().toString()
+def _nodes(frame: DataFrame) -> set[str]:
+    """The kinds of operations of which the frame is made."""
+    found: set[str] = set()
+    waiting = [frame._jdf.queryExecution().analyzed()]
+    while waiting:
+        node = waiting.pop()
+        found.add(node.nodeName())
+        children = node.children()
+        waiting += [children.apply(at) for at in range(children.size())]
+    return found
+
+
+def _nothing(rows: Iterable[Any]) -> None:
+    for _ in rows:
+        pass
 
 
 def _together(frame: DataFrame) -> DataFrame:
@@ -279,5 +328,7 @@ def check_plan(spark: SparkSession, stage: Stage, settings: Settings) -> None:
     records = spark.createDataFrame([], SCHEMA)
     try:
         Plan(stage, place, {}, settings.flow.max_record_bytes).job(records)
-    except AnalysisException as error:
+    except TowpathError:
+        raise
+    except Exception as error:
         raise BadFlow(f"stage {stage.name!r}: {str(error).partition(chr(10))[0]}") from error

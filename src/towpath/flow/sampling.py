@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter, deque
-from contextlib import suppress
 from typing import Any
 
-from towpath.errors import DatabaseUnavailable
+from towpath.errors import DatabaseUnavailable, LogError
 from towpath.flow.ground import Ground
 from towpath.flow.ledger_row import Batch
 from towpath.flow.outcome import Outcome
 from towpath.flow.positions import Spot
+
+logger = logging.getLogger(__name__)
 
 RATE_WINDOW_S = 10.0
 
@@ -38,12 +40,21 @@ class Sampler:
         self.totals.update(filtered=sum(outcome.filtered.values()), batches=1)
         self.idle_looks = 0
 
+    def forget(self) -> None:
+        """Ask the ledger where the stage is at the next look."""
+        self._generation = 0
+
     def sample(self) -> None:
-        """Look, if it is time."""
-        now = time.monotonic()
-        if now - self._looked_at < self._every_s:
+        """Look, if it is time. What cannot be looked at now is looked at later: nothing depends on it."""
+        if time.monotonic() - self._looked_at < self._every_s:
             return
-        self._looked_at = now
+        self._looked_at = time.monotonic()
+        try:
+            self._look(self._looked_at)
+        except (LogError, DatabaseUnavailable) as error:
+            logger.debug("%s cannot be looked at: %s", self._ground.name, error)
+
+    def _look(self, now: float) -> None:
         ground = self._ground
         if self._generation != ground.row.generation:
             self._generation, self._stops = ground.row.generation, ground.last_stops()
@@ -55,7 +66,7 @@ class Sampler:
         lag = sum(each["lag"] for each in partitions)
         self.idle_looks = self.idle_looks + 1 if lag == 0 else 0
         self.latest = {"partitions": partitions, "lag": lag, "rate": self._rate(now), "totals": dict(self.totals)}
-        with suppress(DatabaseUnavailable), ground.database.transaction() as tx:
+        with ground.database.transaction() as tx:
             ground.stages.save_sample(tx, ground.row.flow, ground.row.name, ground.owner, self.latest)
 
     def _partition(self, topic: str, id: str, number: int, end: int) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from towpath.errors import BadFlow, BadSettings, DatabaseUnavailable, FlowHalted, NotTheOnlyOne
+from towpath.errors import BadFlow, BadSettings, BadValue, DatabaseUnavailable, FlowHalted, NotTheOnlyOne
 from towpath.events import Event, EventKind
 from towpath.flow.batch_run import BatchRun
 from towpath.flow.classify import classify
-from towpath.flow.configuring import Configuring
+from towpath.flow.configuring import Configuring, check_reset
 from towpath.flow.ground import Ground
 from towpath.flow.helm import Helm
 from towpath.flow.judge import Judge
@@ -102,6 +102,7 @@ class StageRun:
     def _turn(self, until_idle: bool) -> None:
         """One look at the state: do its work, or wait."""
         try:
+            self._listen()
             match self._helm.state:
                 case PilotState.CONFIGURE:
                     self._end_query()
@@ -126,7 +127,6 @@ class StageRun:
         except Exception as error:
             self._end_query()
             self._fail(error)
-        self._listen()
 
     def _wait(self, go_on: Callable[[], None]) -> None:
         if self._helm.is_due():
@@ -197,7 +197,13 @@ class StageRun:
         run = BatchRun(self._ground, self._helm, self._judge, batch_id, records, self._nonce, excluded=excluded)
         outcome = run.run()
         self._excluded.clear()
-        if outcome is not None:
+        if outcome is None:
+            # The commit was done, and its answer lost; or the process was killed between the ledger's and Spark's.
+            self._sampler.forget()
+            if self._helm.state is not PilotState.EXTRACT:
+                self._helm.reach(PilotState.ERRORS)
+                self._helm.end_batch()
+        else:
             self._helm.end_batch()
             self._sampler.add(run.batch, outcome)
             subject, data = self._ground.name, outcome.to_counts()
@@ -245,11 +251,21 @@ class StageRun:
             case WishKind.PAUSE:
                 self._pause = reason
             case WishKind.RESUME:
+                self._pause = ""
                 if self._helm.pilot.is_resting or self._helm.pilot.is_waiting:  # else it went on by itself meanwhile
                     self._helm.resume()
             case WishKind.RESET:
-                self._end_query()
-                Configuring(self._ground, self._helm).reset_to(wish.arguments)
+                self._reset(wish)
+
+    def _reset(self, wish: Wish) -> None:
+        try:
+            check_reset(wish.arguments)
+        except BadValue as error:
+            logger.warning("%s: the reset that %s asked for is not possible: %s", self._ground.name, wish.who, error)
+            return
+        self._end_query()
+        self._excluded.clear()
+        Configuring(self._ground, self._helm).reset_to(wish.arguments)
 
 
 def _trouble(outage: Outage) -> Trouble:

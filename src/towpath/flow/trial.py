@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -32,16 +33,16 @@ class Trial:
     def run(self, part: Range) -> Outcome:
         """What becomes of the records of a range; raises what the job raises."""
         ground = self._ground
-        directory = ground.checkpoint.begin_reports(f"{self._place.hash}-try")
+        directory = ground.checkpoint.begin_reports(self._place.hash)
         stage = ground.stage if self._is_real else replace(ground.stage, outputs=self._nowhere())
         plan = Plan(stage, replace(self._place, directory=str(directory)), self._excluded, ground.max_record_bytes)
         try:
-            plan.job(self._records(part)).collect()
+            plan.run(self._records(part))
             outcome = gather(directory, plan.chain)
             outcome.keep_failures()
             return outcome
         finally:
-            ground.checkpoint.forget_reports(f"{self._place.hash}-try")
+            shutil.rmtree(directory, ignore_errors=True)
 
     def _records(self, part: Range) -> DataFrame:
         ground, spot = self._ground, (part.topic, part.partition)

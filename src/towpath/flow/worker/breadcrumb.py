@@ -17,6 +17,7 @@ SUFFIX = ".at"
 SIZE = 512
 _PLACE = struct.Struct("<qiH")  # offset, partition, length of what follows
 _EMPTY = -1
+MOST_STEP_CHARACTERS = 30
 
 
 class Suspect(NamedTuple):
@@ -49,7 +50,9 @@ class Breadcrumb:
     def at(self, topic: str, partition: int, offset: int) -> None:
         if topic != self._topic:
             self._topic = topic
-            text = json.dumps([topic, self._step]).encode()[: SIZE - 32]
+            text = json.dumps([topic, self._step[:MOST_STEP_CHARACTERS]]).encode()
+            if len(text) > SIZE - 32:
+                text = json.dumps([topic, ""]).encode()
             self._map[32 : 32 + len(text)] = text
             self._length = len(text)
         _PLACE.pack_into(self._map, 0, offset, partition, self._length)

@@ -32,10 +32,10 @@ class Call:
 class Caller:
     """Calls the function of one step for every row of a chunk."""
 
-    def __init__(self, call: Call, breadcrumb: Breadcrumb) -> None:
+    def __init__(self, call: Call, breadcrumb: Breadcrumb, watchdog: Watchdog | None) -> None:
         self._call = call
         self._breadcrumb = breadcrumb
-        self._watchdog = None if call.timeout_s is None else Watchdog(call.timeout_s, breadcrumb.stuck)
+        self._watchdog = watchdog if call.timeout_s is not None else None
 
     def run(self, chunk: Chunk) -> None:
         """Replace the documents of the chunk by what the function gives for them."""
@@ -45,6 +45,7 @@ class Caller:
         chunk.inputs = [input for input, _, _ in given]
         chunk.befores = [before for _, before, _ in given]
         chunk.documents = [document for _, _, document in given]
+        chunk.columns = []
         chunk.fail(failed)
         if gone := came - len(failed) - chunk.count_inputs():
             chunk.filtered[self._call.step] += gone
@@ -72,7 +73,7 @@ class Caller:
         call, watchdog = self._call, self._watchdog
         try:
             if watchdog is not None:
-                watchdog.begin()
+                watchdog.begin(call.timeout_s or 0.0)
             try:
                 if call.wants_record:
                     return call.function(document, self._info(chunk, input))
@@ -102,13 +103,16 @@ class Caller:
         failed.setdefault(input, Failure(ErrorCode.TRANSFORM_FAILED, self._call.step, "TypeError", what))
         return ()
 
-    def close(self) -> None:
-        if self._watchdog is not None:
-            self._watchdog.close()
+
+def open_callers(calls: Sequence[Call], breadcrumb: Breadcrumb, watchdog: Watchdog | None) -> list[Caller]:
+    return [Caller(call, breadcrumb, watchdog) for call in calls]
 
 
-def open_callers(calls: Sequence[Call], breadcrumb: Breadcrumb, closing: ExitStack) -> list[Caller]:
-    callers = [Caller(call, breadcrumb) for call in calls]
-    for caller in callers:
-        closing.callback(caller.close)
-    return callers
+def open_watchdog(calls: Sequence[Call], breadcrumb: Breadcrumb, closing: ExitStack) -> Watchdog | None:
+    """One for all functions of a segment that have a time limit."""
+    limits_s = [call.timeout_s for call in calls if call.timeout_s is not None]
+    if not limits_s:
+        return None
+    watchdog = Watchdog(limits_s, breadcrumb.stuck)
+    closing.callback(watchdog.close)
+    return watchdog

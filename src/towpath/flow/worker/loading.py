@@ -17,6 +17,7 @@ from towpath.flow.worker.calling import Call, open_callers
 from towpath.flow.worker.chunk import Chunk
 from towpath.flow.worker.preparing import Columns, Preparer
 from towpath.flow.worker.report import Report
+from towpath.flow.worker.watchdog import Watchdog
 
 
 class WorkerFault(Exception):
@@ -37,19 +38,25 @@ class OpenLoad:
     """A load at work in one task."""
 
     def __init__(
-        self, load: Load, batch: BatchPlace, unit: str, breadcrumb: Breadcrumb, report: Report, closing: ExitStack
+        self,
+        load: Load,
+        batch: BatchPlace,
+        unit: str,
+        breadcrumb: Breadcrumb,
+        watchdog: Watchdog | None,
+        report: Report,
+        closing: ExitStack,
     ) -> None:
         self.output = load.output
         self._nonce = batch.nonce
         self._report = report
-        self._callers = open_callers(load.calls, breadcrumb, closing)
+        self._callers = open_callers(load.calls, breadcrumb, watchdog)
         self._preparer = Preparer(load.output, load.sink, load.columns, batch)
         with self._faults():
             place = Place(batch.flow, batch.stage, load.output, batch.hash, unit, batch.settings)
             self._writer = load.sink.writer(place)
         closing.callback(self._writer.close)
         self._digest = Digest()
-        self._refused: set[tuple[int, int]] = set()
 
     def prepare(self, chunk: Chunk) -> Deliveries:
         """What this output gets of the chunk; inputs that cannot be delivered fail in it."""
@@ -76,16 +83,16 @@ class OpenLoad:
         self._report.counts.digests[self.output] = self._digest
 
     def _note(self, refusals: Iterable[Refusal]) -> None:
+        counts = self._report.counts
         for refusal in refusals:
             chunk = refusal.deliveries.source
             delivery_id = refusal.deliveries.delivery_ids[refusal.at]
             input = chunk.inputs[refusal.at]
-            failure = Failure(refusal.code, self.output, refusal.exception, bounded(refusal.message))
-            seen = (id(chunk), input) in self._refused
-            self._refused.add((id(chunk), input))
-            self._report.fail(chunk.records, {input: failure}, self.output, {input: delivery_id}, is_counted=not seen)
-            self._report.counts.refused += not seen
-            self._report.counts.delivered[self.output] -= 1
+            failure = Failure(refusal.code, self.output, bounded(refusal.exception), bounded(refusal.message))
+            # An input of which several deliveries are refused, by one output or by two, has failed once.
+            is_first = self._report.refuse(chunk.records.coordinates(input))
+            self._report.fail(chunk.records, {input: failure}, self.output, {input: delivery_id}, is_counted=is_first)
+            counts.delivered[self.output] -= 1
             self._digest.remove(delivery_id)
 
     @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,7 +16,7 @@ from towpath.flow.text.splicing import splice_rows
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.chunk import Chunk
 
-HIDDEN = "_"  # fields whose names begin so are for steps and names, and are not written
+HIDDEN = "_"  # new fields whose names begin so are for steps and names, and are not written
 Edit = tuple[dict[str, Any], frozenset[str]]  # fields to write, and to cut out
 
 
@@ -28,6 +27,7 @@ class Columns:
     changed: frozenset[str] = frozenset()
     dropped: frozenset[str] = frozenset()
     only: frozenset[str] | None = None  # with `extra="drop"`: the fields that may stay
+    own: frozenset[str] | None = None  # the fields that were read into columns; None: all that the text has
 
     @property
     def is_plain(self) -> bool:
@@ -123,7 +123,9 @@ class Preparer:
         else:
             changed, dropped = changes(before, document)
         changed |= {name: document[name] for name in columns.changed if name in document}
-        return _shown(changed), columns.gone_from(text).union(dropped)
+        own = before if columns.own is None else columns.own
+        shown = {name: value for name, value in changed.items() if name in own or not name.startswith(HIDDEN)}
+        return shown, columns.gone_from(text).union(dropped)
 
     def _coordinates(self, topic: str, partition: int, offset: int, ordinal: int) -> str:
         """`topic:incarnation:partition:offset`, and the ordinal behind it from the second delivery on."""
@@ -139,7 +141,3 @@ def _ordinals(chunk: Chunk) -> list[int]:
     for before, input in pairwise(chunk.inputs):
         ordinals.append(ordinals[-1] + 1 if input == before else 0)
     return ordinals
-
-
-def _shown(changed: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in changed.items() if not name.startswith(HIDDEN)}

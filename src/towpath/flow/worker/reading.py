@@ -37,7 +37,7 @@ class ReadRecords:
                 yield self._chunk(Records.of_batch(batch), report)
 
     def _chunk(self, records: Records, report: Report) -> Chunk:
-        report.counts.read += len(records)
+        report.counts.saw(records)
         known = self._known_failures(records)
         values = records.values
         if known:
@@ -80,7 +80,10 @@ class ReadColumns:
             yield self._chunk(batch, report)
 
     def _chunk(self, batch: pa.RecordBatch, report: Report) -> Chunk:
-        records = Records.of_struct(batch.column(RECORD))
+        struct = batch.column(RECORD)
+        if struct.null_count:
+            raise NoRecord(self.step)
+        records = Records.of_struct(struct)
         inputs = _first_rows(records)
         documents = self._documents(batch)
         chunk = Chunk(records, inputs, documents, documents)
@@ -107,10 +110,21 @@ class ReadColumns:
         }
 
 
+class NoRecord(ValueError):
+    """A step gives rows that belong to no record."""
+
+    def __init__(self, step: str) -> None:
+        super().__init__(
+            f"step {step!r} gives rows without {RECORD}: an outer join, perhaps; keep the side of the records"
+        )
+
+
 def _whole_inputs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches cut so that the rows of one input are never in two of them."""
     carried: pa.RecordBatch | None = None
     for batch in batches:
+        if not batch.num_rows:
+            continue
         if carried is not None:
             batch = pa.concat_batches([carried, batch])
         begin = _last_input(batch)

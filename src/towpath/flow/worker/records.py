@@ -74,6 +74,9 @@ class Records:
     def headers(self, at: int) -> tuple[tuple[str, bytes | None], ...]:
         return tuple((header["key"], header["value"]) for header in self.columns["headers"][at].as_py() or ())
 
+    def coordinates(self, at: int) -> tuple[str, int, int]:
+        return self.topics[at], self.partitions[at], self.offsets[at]
+
     def info(self, at: int, id: str) -> RecordInfo:
         return RecordInfo(
             self.topics[at],

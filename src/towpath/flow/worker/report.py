@@ -23,7 +23,7 @@ from towpath.flow.worker.chunk import Chunk
 from towpath.flow.worker.records import RECORD, RECORD_TYPE, Records
 
 FLUSH_ROWS = 1_000
-FLUSH_BYTES = 16 << 20
+MOST_CAUSES = 1_000  # that are told apart in one task
 
 _FAILURE = [
     ("code", pa.int8()),
@@ -50,6 +50,18 @@ class Counts:
     delivered: Counter[str] = field(default_factory=Counter)  # deliveries, by output
     causes: Counter[str] = field(default_factory=Counter)  # failures, by step and fingerprint
     digests: dict[str, Digest] = field(default_factory=dict)  # of delivery ids, by output
+    lowest: dict[str, int] = field(default_factory=dict)  # offset that was read, by topic/partition
+
+    def saw(self, records: Records) -> None:
+        """Note records that were read, in the order of their offsets within each partition."""
+        self.read += len(records)
+        if not len(records):
+            return
+        is_one = records.partitions[0] == records.partitions[-1] and records.topics[0] == records.topics[-1]
+        for at in (0,) if is_one else range(len(records)):
+            topic, partition, offset = records.coordinates(at)
+            name = f"{topic}/{partition}"
+            self.lowest[name] = min(offset, self.lowest.get(name, offset))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -62,6 +74,7 @@ class Counts:
             "delivered": dict(self.delivered),
             "causes": dict(self.causes),
             "digests": {output: digest.hex for output, digest in self.digests.items()},
+            "lowest": self.lowest,
         }
 
     @classmethod
@@ -76,6 +89,7 @@ class Counts:
             Counter(value["delivered"]),
             Counter(value["causes"]),
             {output: Digest.from_hex(text) for output, text in value["digests"].items()},
+            value["lowest"],
         )
 
 
@@ -102,8 +116,17 @@ class Report:
         self._failures = directory / f"{name}.arrow"
         self._counts = directory / f"{name}.json"
         self._aside = directory / f".{name}.{os.getpid()}"
+        self._refused: set[tuple[str, int, int]] = set()
         self._file: pa.NativeFile | None = None
         self._stream: pa.RecordBatchStreamWriter | None = None
+
+    def refuse(self, coordinates: tuple[str, int, int]) -> bool:
+        """Note that a sink has refused something of an input; whether that is news."""
+        if coordinates in self._refused:
+            return False
+        self._refused.add(coordinates)
+        self.counts.refused += 1
+        return True
 
     def add(self, chunk: Chunk) -> None:
         """Note what became of the inputs of a chunk that leaves its segment."""
@@ -125,7 +148,7 @@ class Report:
         places = list(failures)
         for failure in failures.values():
             self.counts.failed[int(failure.code)] += is_counted
-            self.counts.causes[f"{failure.step}\n{failure.fingerprint}"] += 1
+            self._add_cause(failure)
         columns = list(zip(*failures.values(), strict=True))
         ids = [(delivery_ids or {}).get(place) for place in places]
         for begin in range(0, len(places), FLUSH_ROWS):
@@ -134,6 +157,13 @@ class Report:
             details = [pa.array(column[part], type) for column, (_, type) in zip(columns, _FAILURE, strict=False)]
             more = [pa.array([output] * len(struct), pa.string()), pa.array(ids[part], pa.binary())]
             self._write(pa.RecordBatch.from_arrays([struct, *details, *more], schema=SCHEMA))
+
+    def _add_cause(self, failure: Failure) -> None:
+        causes, cause = self.counts.causes, f"{failure.step}\n{failure.fingerprint}"
+        if cause in causes or len(causes) < MOST_CAUSES:
+            causes[cause] += 1
+        else:
+            causes[f"{failure.step}\n{int(failure.code)}/others"] += 1
 
     def _write(self, batch: pa.RecordBatch) -> None:
         if self._stream is None:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
+from towpath.flow.codes import ErrorCode
+from towpath.flow.fault import encode_fault
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.breadcrumb import SUFFIX, Breadcrumb
-from towpath.flow.worker.calling import Call, Caller, open_callers
+from towpath.flow.worker.calling import Call, Caller, open_callers, open_watchdog
 from towpath.flow.worker.chunk import Chunk
 from towpath.flow.worker.giving import GiveColumns
-from towpath.flow.worker.loading import Load, OpenLoad, load_all
-from towpath.flow.worker.reading import ReadColumns, ReadRecords
+from towpath.flow.worker.loading import Load, OpenLoad, WorkerFault, load_all
+from towpath.flow.worker.reading import NoRecord, ReadColumns, ReadRecords
 from towpath.flow.worker.report import Report
 
 
@@ -39,18 +42,32 @@ class Segment:
     def run(self, batches: Iterator[pa.RecordBatch], unit: str) -> Iterator[pa.RecordBatch]:
         directory = Path(self.batch.directory)
         report = Report(directory, f"{self.name}-{unit}")
-        breadcrumb = Breadcrumb(directory / f"{self.name}-{unit}{SUFFIX}")
-        with ExitStack() as closing:
-            callers = open_callers(self.calls, breadcrumb, closing)
+        breadcrumb = Breadcrumb(directory / f"{self.name}-{unit}-{os.getpid()}{SUFFIX}")
+        with ExitStack() as closing, self._faults():
+            watchdog = open_watchdog(self._all_calls(), breadcrumb, closing)
+            callers = open_callers(self.calls, breadcrumb, watchdog)
             chunks = self._called(batches, callers, report)
             if isinstance(self.end, GiveColumns):
                 for chunk in chunks:
                     yield self.end.batch(chunk, report)
             else:
-                ends = [OpenLoad(load, self.batch, unit, breadcrumb, report, closing) for load in self.end]
+                ends = [OpenLoad(load, self.batch, unit, breadcrumb, watchdog, report, closing) for load in self.end]
                 load_all(ends, chunks, report)
         report.finish()
         breadcrumb.close()
+
+    def _all_calls(self) -> list[Call]:
+        ends = () if isinstance(self.end, GiveColumns) else self.end
+        return [*self.calls, *(call for load in ends for call in load.calls)]
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        """What only a person can mend is told as a fault: the driver gets nothing but texts."""
+        try:
+            yield
+        except NoRecord as error:
+            text = encode_fault(self.batch.nonce, ErrorCode.UNCATEGORISED, "", "", str(error), needs_person=True)
+            raise WorkerFault(text) from error
 
     def _called(self, batches: Iterator[pa.RecordBatch], callers: list[Caller], report: Report) -> Iterator[Chunk]:
         for chunk in self.begin.chunks(batches, report):

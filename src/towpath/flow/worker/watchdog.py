@@ -11,12 +11,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 STUCK_EXIT = 70
 LOOKS_PER_LIMIT = 10
 LONGEST_LOOK_S = 1.0
+LEAST_GRACE_S = 1.0
 
 
 class OverTime(BaseException):
@@ -24,25 +25,23 @@ class OverTime(BaseException):
 
 
 class Watchdog:
-    """Watches the calls of one thread, the main one of its process: only that one gets signals."""
+    """Watches the calls of a worker's main thread, the one that gets signals. One for all functions of a segment."""
 
-    def __init__(self, limit_s: float, on_stuck: Callable[[], None]) -> None:
-        self._limit_s = limit_s
+    def __init__(self, limits_s: Sequence[float], on_stuck: Callable[[], None]) -> None:
+        self._look_s = min(LONGEST_LOOK_S, min(limits_s) / LOOKS_PER_LIMIT)
         self._on_stuck = on_stuck
-        self._began: float | None = None
-        self._interrupted = False
+        self._call: tuple[float, float] | None = None  # when it began, and its limit
         self._ended = threading.Event()
-        self._main = threading.main_thread().ident
+        self._main = threading.main_thread().ident or 0
         self._handler = signal.signal(signal.SIGALRM, self._interrupt)
         self._thread = threading.Thread(target=self._watch, name="towpath-watchdog", daemon=True)
         self._thread.start()
 
-    def begin(self) -> None:
-        self._interrupted = False
-        self._began = time.monotonic()
+    def begin(self, limit_s: float) -> None:
+        self._call = (time.monotonic(), limit_s)
 
     def end(self) -> None:
-        self._began = None
+        self._call = None
 
     def close(self) -> None:
         self._ended.set()
@@ -50,21 +49,24 @@ class Watchdog:
         signal.signal(signal.SIGALRM, self._handler)
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        # The call may have come to its end while the signal was on its way.
-        if self._began is not None:
-            self._began = None
+        # The call may have come to its end while the signal was on its way, and another may have begun.
+        if _over_s(self._call) > 0:
             raise OverTime
 
     def _watch(self) -> None:
-        look_s = min(self._limit_s / LOOKS_PER_LIMIT, LONGEST_LOOK_S)
-        while not self._ended.wait(look_s):
-            began = self._began
-            if began is None:
+        interrupted: tuple[float, float] | None = None
+        while not self._ended.wait(self._look_s):
+            call = self._call
+            if call is None or _over_s(call) <= 0:
                 continue
-            over_s = time.monotonic() - began - self._limit_s
-            if over_s > 0 and not self._interrupted:
-                self._interrupted = True
-                signal.pthread_kill(self._main or 0, signal.SIGALRM)
-            elif over_s > max(self._limit_s, 1.0):
+            if call is not interrupted:
+                interrupted = call
+                signal.pthread_kill(self._main, signal.SIGALRM)
+            elif _over_s(call) > max(call[1], LEAST_GRACE_S):
                 self._on_stuck()
                 os._exit(STUCK_EXIT)
+
+
+def _over_s(call: tuple[float, float] | None) -> float:
+    """By how much a call has passed its limit; not above 0: it has not."""
+    return 0.0 if call is None else time.monotonic() - call[0] - call[1]
