@@ -20,6 +20,7 @@ RECORDS = [(n, KINDS[n % len(KINDS)]) for n in range(50)]
 
 FLOW_POINTS = frozenset(
     {
+        CrashPoint.GENERATION_BEGUN,
         CrashPoint.BATCH_FIXED,
         CrashPoint.BATCH_SNAPSHOT,
         CrashPoint.BATCH_LOADED,

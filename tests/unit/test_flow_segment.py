@@ -280,3 +280,72 @@ def test_every_record_is_in_exactly_one_place(tmp_path_factory: Any, given: list
     assert sum(outcome.filtered.values()) == expected["filter"]
     assert len({one.offset for one in outcome.failures}) == expected["bad"] + expected["raise"] + expected["refuse"]
     assert len(set(sink.delivery_ids)) == len(sink.delivery_ids)
+
+
+def test_refusals_are_counted_whatever_is_freed_meanwhile(bench: Bench) -> None:
+    """A sink that keeps nothing: chunks are freed, and later ones take their place in memory."""
+
+    class Forgetful(Listing):
+        def write(self, deliveries: Deliveries) -> list[Refusal]:
+            return [Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, "x", "no") for at in range(0, len(deliveries), 2)]
+
+    bench.batch_rows = 4
+    outcome = bench.run([{"n": n} for n in range(400)], load(Forgetful()))
+    assert (outcome.read, outcome.loaded, outcome.failed) == (400, 200, Counter({12: 200}))
+
+
+def test_an_input_that_two_outputs_refuse_has_failed_once(bench: Bench) -> None:
+    def refuse(deliveries: Deliveries) -> list[Refusal]:
+        return [Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, "x", "no") for at in range(len(deliveries))]
+
+    outcome = bench.run(
+        [{"x": 1}], load(Listing(on_write=refuse), output="one"), load(Listing(on_write=refuse), output="two")
+    )
+    assert (outcome.read, outcome.loaded, outcome.failed) == (1, 0, Counter({12: 1}))
+    assert {one.output for one in outcome.failures} == {"one", "two"}
+
+
+def test_schema_and_a_function_that_gives_several_and_fails_once(bench: Bench) -> None:
+    bench.schema = "x int"
+
+    def work(document: dict[str, Any]) -> Any:
+        return [{"y": 1 // document["x"]}] * 3
+
+    sink = Listing()
+    outcome = bench.run([{"x": 1}, {"x": 0}, {"x": 2}], load(sink, call(work)))
+    assert (len(sink.payloads), outcome.loaded, outcome.failed) == (6, 2, Counter({9: 1}))
+
+
+def test_two_functions_with_time_limits(bench: Bench) -> None:
+    def slow(document: dict[str, Any]) -> Any:
+        if document["x"] == 1:
+            threading.Event().wait(30)
+        return document
+
+    sink = Listing()
+    outcome = bench.run(
+        [{"x": at} for at in range(3)],
+        load(sink, call(slow, "first", timeout_s=0.2), call(lambda document: document, "second", timeout_s=5.0)),
+    )
+    assert [(one.offset, one.failure.step, one.failure.exception) for one in outcome.failures] == [
+        (1, "first", "OverTime")
+    ]
+
+
+def test_fields_of_the_record_that_begin_with_a_line_stay(bench: Bench) -> None:
+    sink = Listing()
+    bench.run([b'{"_id":7}'], load(sink, call(lambda document: {**document, "_id": 8, "_new": 1})))
+    assert sink.payloads == [b'{"_id":8}']
+
+
+def test_an_exception_that_cannot_be_shown(bench: Bench) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def work(document: dict[str, Any]) -> Any:
+        raise Mute
+
+    outcome = bench.run([{}], load(Listing(), call(work)))
+    [failed] = outcome.failures
+    assert failed.failure.exception.endswith("Mute")
