@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.timeout(300)  # each of them waits for Spark to start
 
 TUTORIAL = DOCS / "tutorial" / "first-flow.md"
 COMMAND = re.compile(r"^\$ (.*)$", re.MULTILINE)
+LOG = "run.log"
 ENDLESS = re.compile(r"towpath (run flow.py$|flow (state shop --watch|pause|resume|stop))")
 
 
@@ -55,14 +57,8 @@ def test_the_tutorial_and_the_readme_of_a_new_project(tmp_path: Path) -> None:
     text = TUTORIAL.read_text(encoding="utf-8")
     out = paste(commands(text), tmp_path)
     project = tmp_path / "shop"
-    assert (
-        "".join(block.strip() for _, block in examples(TUTORIAL))
-        == (project / "flow.py")
-        .read_text()
-        .replace("\n\n\n", "")
-        .replace("\n\nfrom towpath", "\n\nfrom towpath")
-        .strip()
-    )
+    blocks = [block.strip() for _, block in examples(TUTORIAL)]
+    assert "\n\n\n".join(blocks) == (project / "flow.py").read_text().strip()  # the page explains all of it
     readme = commands((project / "README.md").read_text(encoding="utf-8"))
     assert [line for line in commands(text) if line in readme] == readme
     for block in re.findall(r"^\$ [^\n]*\n((?:[^$`][^\n]*\n)+)", text, re.MULTILINE):
@@ -87,7 +83,7 @@ flow.load(priced, files("results"))
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory to work in; the flow and the module that it imports are in another one."""
     flows = tmp_path / "flows"
     flows.mkdir()
@@ -98,7 +94,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(home)
     monkeypatch.setenv("TOWPATH_DATABASE__URL", f"sqlite:///{home}/towpath.db")
     monkeypatch.setenv("TOWPATH_SPARK__MASTER", "local[1]")
-    return home
+    yield home
+    sys.stderr.write((home / LOG).read_text())  # shown when the test fails
 
 
 def said(*words: object) -> str:
@@ -136,7 +133,7 @@ def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(hom
         halt(runtime)
         assert "at the next start" in said("flow", "resume", "steered", "--why", "I have looked")
         send(runtime, {"id": "a"})
-        log = home / "run.log"
+        log = home / LOG
         with log.open("w") as file, started("run", "../flows/steered.py", "--name", "at-work", stderr=file) as process:
             wait_until(lambda: loaded(home) == [("a", 1)] or process.poll(), 120, "the first record")
             assert "done: paused" in said("flow", "pause", "steered", "--why", "x")

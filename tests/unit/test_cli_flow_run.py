@@ -92,7 +92,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, end: Pilot) -> None:
             tally(Event(EventKind.BATCH_COMMITTED, "shop/events", data={"batch_id": number, **COUNTS}))
         return {"events": end}
 
-    monkeypatch.setattr(run, "_run", play)
+    monkeypatch.setattr(run, "run_flow", play)
 
 
 @pytest.fixture
@@ -141,6 +141,7 @@ def test_a_halt_is_a_failure_with_its_reason_and_the_way_on(
         (["--config", "none.toml", "run", "a_shop.py"], 3, "none.toml does not exist"),
         (["--database", "sqlite:///none/none.db", "run", "a_shop.py"], 3, "does not exist; make it first"),
         (["run", "a_shop.py", "--name", "no good"], 3, "process.name"),
+        (["run", "a_shop.py", "--until-idle"], 1, "there is no topic 'events'"),
         (["flow", "graph", "a_shop.py", "--json", "--mermaid"], 2, "only one of them"),
         (["init", "new", "--name", "no good"], 2, "letters, digits"),
         (["init", "a_shop.py"], 2, "cannot write"),

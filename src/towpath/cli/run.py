@@ -52,6 +52,8 @@ def run(
     found.flow.stages()  # a graph that is wrong is told before anything starts
     tally = Tally(found.flow.name)
     with _runtime(given, name, found) as runtime:
+        if until_idle:
+            _check_topics(runtime, found.flow)
         pilots = run_flow(runtime, found.flow, until_idle, tally)
     if as_json:
         print_end_json(found.flow, pilots, tally)
@@ -78,6 +80,13 @@ def _runtime(given: Given, name: str | None, found: FlowFile) -> Iterator[Runtim
         loaded = loaded.model_copy(update={"spark": spark})
     with Runtime(loaded) as runtime:
         yield runtime
+
+
+def _check_topics(runtime: Runtime, flow: Flow) -> None:
+    """A flow waits for a topic that is not there; a run that is to end would wait for ever."""
+    for stage in flow.stages():
+        for topic in stage.topics:
+            runtime.log.topic(topic)
 
 
 def run_flow(runtime: Runtime, flow: Flow, until_idle: bool, tally: Tally) -> dict[str, Pilot]:
