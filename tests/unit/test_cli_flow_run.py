@@ -87,7 +87,7 @@ def test_a_line_for_each_memorable_move_only() -> None:
 def ended(monkeypatch: pytest.MonkeyPatch, end: Pilot) -> None:
     """A run that is over at once: two batches, and this end."""
 
-    def play(runtime: Any, flow: Any, until_idle: bool, tally: Tally) -> dict[str, Pilot]:
+    def play(runtime: Any, flow: Any, until_idle: bool, tally: Tally, metrics: int | None) -> dict[str, Pilot]:
         for number in range(2):
             tally(Event(EventKind.BATCH_COMMITTED, "shop/events", data={"batch_id": number, **COUNTS}))
         return {"events": end}

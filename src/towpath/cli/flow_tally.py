@@ -23,7 +23,7 @@ class Tally:
     def __call__(self, event: Event) -> None:
         flow, _, stage = event.subject.partition("/")
         if event.kind is EventKind.BATCH_COMMITTED and flow == self._flow:
-            counts: Counts = {name: value for name, value in event.data.items() if name != "batch_id"}
+            counts: Counts = {name: value for name, value in event.data.items() if name not in ("batch_id", "took_s")}
             with self._lock:
                 before = self._stages.get(stage, {"batches": 0})
                 self._stages[stage] = {**added(before, counts), "batches": before["batches"] + 1}

@@ -39,6 +39,10 @@ def run(
         str | None,
         typer.Option(metavar="NAME", help="What people see as this process's name; else as the settings say."),
     ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, metavar="PORT", help="Serve Prometheus metrics on 127.0.0.1; 0: any free port."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a flow. Ctrl-C ends it after its present batch; typed again, at once."""
@@ -54,7 +58,7 @@ def run(
     with _runtime(given, name, found) as runtime:
         if until_idle:
             _check_topics(runtime, found.flow)
-        pilots = run_flow(runtime, found.flow, until_idle, tally)
+        pilots = run_flow(runtime, found.flow, until_idle, tally, metrics)
     if as_json:
         print_end_json(found.flow, pilots, tally)
     else:
@@ -89,7 +93,9 @@ def _check_topics(runtime: Runtime, flow: Flow) -> None:
             runtime.log.topic(topic)
 
 
-def run_flow(runtime: Runtime, flow: Flow, until_idle: bool, tally: Tally) -> dict[str, Pilot]:
+def run_flow(
+    runtime: Runtime, flow: Flow, until_idle: bool, tally: Tally, metrics: int | None = None
+) -> dict[str, Pilot]:
     """From the start of Spark to the rest of all stages; returns how each ended."""
     from towpath.cli.flow_screen import open_screen
     from towpath.cli.flow_spark import start_spark
@@ -98,16 +104,29 @@ def run_flow(runtime: Runtime, flow: Flow, until_idle: bool, tally: Tally) -> di
     screen = open_screen(flow.name)
     runtime.events.subscribe(tally)
     runtime.events.subscribe(screen.on_event)
+    started: list[FlowRun] = []
     try:
         with Stopping(runtime.process().stop) as stopping:
+            if metrics is not None:
+                _serve_metrics(runtime, flow, metrics, started, screen)
             start_spark(runtime, f"towpath {flow.name}", screen)
             running = _started(runtime, flow, until_idle, screen)
+            started.append(running)
             stopping.of(running)
             screen.note(f"runs as process {runtime.process().id}; Ctrl-C ends it after the present batch")
             running.wait(_Tick(runtime, running, tally, screen, stopping))
         return {view.stage: view.pilot for view in running.views()}
     finally:
         screen.close()
+
+
+def _serve_metrics(runtime: Runtime, flow: Flow, port: int, started: list[FlowRun], screen: Screen) -> None:
+    """Before the flow starts, so that nothing of it is missed."""
+    from towpath.flow.metrics import FlowMetrics
+
+    metrics = FlowMetrics(flow.name, lambda: [view for run in started for view in run.views()])
+    runtime.events.subscribe(metrics.on_event)
+    screen.say(f"metrics: http://127.0.0.1:{metrics.serve(port)}/metrics")
 
 
 class _Tick:

@@ -61,6 +61,7 @@ class BatchRun:
     nonce: str  # tells faults of this process's own workers from texts that look like one
     batch: Batch = field(init=False)
     excluded: dict[tuple[str, int], dict[int, Failure]] = field(default_factory=dict)
+    took_s: float = 0.0
     _last_failure: Exception | None = None
     _reports: Path | None = None  # of the last attempt
 
@@ -76,7 +77,8 @@ class BatchRun:
             self._judge(outcome)
         self.helm.reach(PilotState.ERRORS)
         self._send_errors(outcome, gaps)
-        self._commit(outcome, time.monotonic() - began)
+        self.took_s = round(time.monotonic() - began, 3)
+        self._commit(outcome)
         return outcome
 
     # 1. Snapshot
@@ -278,9 +280,9 @@ class BatchRun:
 
     # 6. Commit
 
-    def _commit(self, outcome: Outcome, took_s: float) -> None:
+    def _commit(self, outcome: Outcome) -> None:
         ground, row = self.ground, self.ground.row
-        timings = {"total_s": round(took_s, 3)}
+        timings = {"total_s": self.took_s}
         with ground.database.transaction() as tx:
             ground.ledger.commit(
                 tx,

@@ -206,8 +206,8 @@ class StageRun:
         else:
             self._helm.end_batch()
             self._sampler.add(run.batch, outcome)
-            subject, data = self._ground.name, outcome.to_counts()
-            self._ground.events.publish(Event(EventKind.BATCH_COMMITTED, subject, data={"batch_id": batch_id, **data}))
+            data = {"batch_id": batch_id, "took_s": run.took_s, **outcome.to_counts()}
+            self._ground.events.publish(Event(EventKind.BATCH_COMMITTED, self._ground.name, data=data))
 
     def _end_query(self) -> None:
         query, self._query = self._query, None
