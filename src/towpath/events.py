@@ -45,7 +45,6 @@ class EventKind(StrEnum):
     FLOW_ASKED_BY_HAND = "flow_asked_by_hand"  # subject: flow/stage; the data holds what: pause, resume, stop or reset
     FLOW_GAP_FOUND = "flow_gap_found"  # subject: flow/stage; the data holds the offsets that it will never read
     BATCH_COMMITTED = "batch_committed"  # subject: flow/stage; the data holds its counts; never a row
-    RECORDS_FAILED = "records_failed"  # subject: flow/stage; the data holds how many, by code; never a row
     SCHEMA_UPGRADED = "schema_upgraded"  # subject: migration name
     SERVICE_FAILED = "service_failed"  # subject: service name; it goes on after a pause
     SERVICE_RECOVERED = "service_recovered"  # subject: service name

@@ -5,13 +5,12 @@ The process that runs a stage does what is wanted at its next turn; the command 
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from towpath.cli.failures import UsageError
+from towpath.cli.asking import confirm
 from towpath.cli.flow import FlowName, StageName
 from towpath.cli.given import open_runtime
 from towpath.cli.options import AsJson, Who, Why
@@ -97,21 +96,8 @@ def reset(
 ) -> None:
     """Begin anew from other positions, with a new checkpoint: records may be loaded again, or never."""
     if not yes:
-        _confirm(f"{MEANS[to]}\nReset {flow}{f'/{stage}' if stage else ''} to {to}?")
+        confirm(f"{MEANS[to]}\nReset {flow}{f'/{stage}' if stage else ''} to {to}?", "nothing was changed")
     _ask(ctx, flow, stage, "reset", who, why, wait, as_json, {"to": to})
-
-
-def _confirm(question: str) -> None:
-    from towpath.errors import Refused
-
-    if not sys.stdin.isatty():
-        raise UsageError("nobody is there to ask: say --yes")
-    try:
-        agreed = typer.confirm(question, err=True)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-    if not agreed:
-        raise Refused("nothing was changed")
 
 
 def _ask(

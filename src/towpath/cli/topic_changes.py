@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from towpath.cli.failures import UsageError, say
+from towpath.cli.asking import confirm
+from towpath.cli.failures import say
 from towpath.cli.given import open_runtime
 from towpath.cli.options import AsJson, Who, Why
 from towpath.cli.output import print_json
@@ -115,7 +115,8 @@ def delete(
     with open_topics(ctx, url) as (runtime, log):
         item = topic_item(log, log.topic(topic))
         if not yes:
-            _ask(f"delete topic {topic} of {log.url} with at most {item['records_at_most']:,} records?")
+            question = f"delete topic {topic} of {log.url} with at most {item['records_at_most']:,} records?"
+            confirm(question, "nothing was deleted")
         log.delete_topic(topic)
         ends = {str(each["partition"]): each["end"] for each in item["offsets"]}
         data = {"id": item["id"], "ends": ends, "log": log.url}
@@ -234,16 +235,3 @@ def _record(runtime: Runtime, kind: EventKind, subject: str, who: str, why: str,
 
     with runtime.database.transaction() as tx:
         runtime.event_log.record(tx, Event(kind, subject, who, why, data))
-
-
-def _ask(question: str) -> None:
-    from towpath.errors import Refused
-
-    if not sys.stdin.isatty():
-        raise UsageError("nobody is there to ask: say --yes")
-    try:
-        agreed = typer.confirm(question, err=True)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-    if not agreed:
-        raise Refused("nothing was deleted")

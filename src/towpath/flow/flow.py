@@ -23,9 +23,10 @@ from typing import Any, Literal, TypeVar
 
 from towpath.errors import BadFlow
 from towpath.flow.graph import Stage, checked_stages
-from towpath.flow.nodes import Duplicates, Each, Expectation, Extra, Node, Output, Source, Step
+from towpath.flow.nodes import Each, Expectation, Node, Output, Source, Step
 from towpath.flow.sinks.sink import Sink
-from towpath.flow.text.schema import Schema
+from towpath.flow.text.reading import Duplicates
+from towpath.flow.text.schema import Extra, Schema
 from towpath.flow.topic_reference import TopicReference
 
 AT_LEAST_ONCE = "at-least-once"
@@ -118,7 +119,6 @@ class Flow:
         duplicates: Duplicates = "refuse",
         topics: Iterable[str] | None = None,
         timeout_s: float | None = None,
-        deterministic: bool = False,
         effects: bool = False,
         name: str | None = None,
     ) -> Callable[[Callable[..., Any]], Each]:
@@ -135,9 +135,7 @@ class Flow:
                 raise BadFlow(f"each {called!r}: timeout_s must be above 0, not {timeout_s!r}")
             above = self._inputs(inputs, schema, extra, duplicates)
             wants = len(inspect.signature(function).parameters) > 1
-            each = Each(
-                self._free_name(called), above, function, timeout_s, wants, deterministic, effects, _named(topics)
-            )
+            each = Each(self._free_name(called), above, function, timeout_s, wants, effects, _named(topics))
             self.nodes.append(each)
             return each
 

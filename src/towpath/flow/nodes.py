@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.text.reading import Duplicates
 from towpath.flow.text.schema import Schema
-
-Extra = Literal["keep", "drop", "refuse"]
-Duplicates = Literal["refuse", "keep"]
 
 
 class Expectation(NamedTuple):
@@ -58,7 +56,6 @@ class Each:
     function: Callable[..., Any] = field(repr=False)
     timeout_s: float | None = None
     wants_record: bool = False
-    deterministic: bool = False
     effects: bool = False
     topics: frozenset[str] | None = None
 

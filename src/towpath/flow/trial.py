@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from towpath.flow.failure import Failure
 from towpath.flow.ground import Ground
 from towpath.flow.nodes import Output
 from towpath.flow.outcome import Outcome, gather
@@ -16,9 +14,8 @@ from towpath.flow.plan import Plan
 from towpath.flow.positions import Range
 from towpath.flow.sinks.nowhere import Nowhere
 from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.reading import Excluded
 from towpath.log.spark_source import read_batch
-
-Excluded = Mapping[tuple[str, int], Mapping[int, Failure]]
 
 
 class Trial:

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure, bounded
-from towpath.flow.nodes import Duplicates
-from towpath.flow.text.reading import read_documents
+from towpath.flow.text.reading import Duplicates, read_documents
 from towpath.flow.text.schema import Schema
 from towpath.flow.worker.chunk import Chunk, Document
 from towpath.flow.worker.records import RECORD, Records
