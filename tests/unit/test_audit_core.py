@@ -288,9 +288,10 @@ def test_a_delivery_doubled_in_the_sink(world: World, data: st.DataObject) -> No
 
 
 @FEW
-@given(worlds(), st.binary(min_size=32, max_size=32))
-def test_a_stranger_in_the_sink(world: World, id: bytes) -> None:
-    world.sink.append(id)
+@given(worlds(), st.one_of(st.binary(min_size=32, max_size=32), st.binary(max_size=70)), st.integers(0, 9))
+def test_a_stranger_in_the_sink(world: World, id: bytes, at: int) -> None:
+    """Whatever id it bears, and whatever is read after it."""
+    world.sink.insert(at, id)
     [found] = problems(world)
     assert (found.kind, found.found) == (ProblemKind.STRANGER, f"row {id.hex()[:8]}")
 

@@ -32,10 +32,9 @@ class SqliteTarget:
         self.shown = database.url
 
     def applied(self) -> list[tuple[int, str]]:
-        connection = self._database.connection()
         if not self._has("schema_version"):
             return []
-        return connection.execute("select number, name from schema_version order by number").fetchall()
+        return self._database.query("select number, name from schema_version order by number")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -51,7 +50,7 @@ class SqliteTarget:
         )
 
     def catalogue(self) -> set[str]:
-        rows = self._database.connection().execute(
+        rows = self._database.query(
             "select type, name, sql from sqlite_schema where name not like 'sqlite_%' and sql is not null"
         )
         return {f"{kind} {name}: {' '.join(text.split())}" for kind, name, text in rows}
@@ -69,8 +68,7 @@ class SqliteTarget:
                 scratch.close()
 
     def _has(self, table: str) -> bool:
-        found = self._database.connection().execute("select 1 from sqlite_schema where name = ?", (table,))
-        return found.fetchone() is not None
+        return bool(self._database.query("select 1 from sqlite_schema where name = ?", (table,)))
 
 
 class PostgresTarget:

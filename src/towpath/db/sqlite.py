@@ -28,7 +28,6 @@ CHECKPOINT_PAGES = 1000
 SHIFT_IS_READ_EVERY_S = 0.05
 SHORTEST_NAP_S = 0.001
 LONGEST_NAP_S = 0.004
-OPENING_TIMEOUT_S = 10.0
 
 _AWAY = (
     sqlite3.SQLITE_BUSY,
@@ -288,7 +287,9 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             raise translated(error, self.url) from error
 
-    def execute(self, connection: sqlite3.Connection, statement: str, params: dict[str, Any]) -> sqlite3.Cursor:
+    def execute(
+        self, connection: sqlite3.Connection, statement: str, params: dict[str, Any] | Sequence[Any]
+    ) -> sqlite3.Cursor:
         """Run a statement, waiting for the lock if another has it. Raises the driver's own errors.
 
         SQLite's own waiting sleeps for up to 100 ms at a time, which starves a writer beside a busy one. Naps of a
@@ -312,21 +313,34 @@ class SqliteDatabase:
         """The connection of this thread."""
         return self.connections.mine().connection
 
+    def query(self, statement: str, params: Sequence[Any] = ()) -> list[Row]:
+        """The rows of a statement that belongs to no query file.
+
+        Also a reader may have to wait: for one who closes the file as the last, or opens it as the first.
+        """
+        try:
+            return self.execute(self.connection(), statement, params).fetchall()
+        except sqlite3.Error as error:
+            raise translated(error, self.url) from error
+
     def _open(self) -> sqlite3.Connection:
         try:
+            # Without a wait of SQLite's own: where two processes open a new file at once, it would not wait but fail.
             connection = sqlite3.connect(
-                self.path,
-                isolation_level=None,
-                timeout=OPENING_TIMEOUT_S,
-                check_same_thread=False,
-                cached_statements=256,
+                self.path, isolation_level=None, timeout=0, check_same_thread=False, cached_statements=256
             )
-            connection.execute(f"pragma page_size = {PAGE_BYTES}")
-            connection.execute("pragma journal_mode = wal")
-            connection.execute(f"pragma synchronous = {self._synchronous}")
-            connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
-            connection.execute("pragma busy_timeout = 0")  # from here on `execute` waits
         except sqlite3.Error as error:
+            raise translated(error, self.url) from error
+        try:
+            for pragma in (
+                f"page_size = {PAGE_BYTES}",
+                "journal_mode = wal",
+                f"synchronous = {self._synchronous}",
+                f"wal_autocheckpoint = {CHECKPOINT_PAGES}",
+            ):
+                self.execute(connection, f"pragma {pragma}", ())
+        except sqlite3.Error as error:
+            connection.close()
             raise translated(error, self.url) from error
         return connection
 
@@ -334,7 +348,7 @@ class SqliteDatabase:
         held = self._beats.connections.mine()
         with held.lock:
             try:
-                row = held.connection.execute("select offset_us from clock_shift").fetchone()
+                row = self.execute(held.connection, "select offset_us from clock_shift", ()).fetchone()
             except sqlite3.OperationalError:
                 return 0  # the tables are being made
         return int(row[0]) if row else 0

@@ -158,8 +158,8 @@ class SqliteTables:
         statement = _create(table, shape, _sqlite_type, " strict")
         if not self._has(table):
             with self._database.transaction():
-                self._run(statement)
-        found = {row[1] for row in self._run(f"pragma table_info({quoted(table)})")}
+                self._database.query(statement)
+        found = {row[1] for row in self._database.query(f"pragma table_info({quoted(table)})")}
         _check_columns(self._database.url, table, shape, found)
 
     def write(self, table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
@@ -190,23 +190,18 @@ class SqliteTables:
 
     def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
         if self._has(table):
-            yield from self._run(_scan(table))
+            for id, version in self._database.execute(self._database.connection(), _scan(table), ()):
+                yield bytes(id or b""), version
 
     def close(self) -> None:
         self._database.close()
 
     def _has(self, table: str) -> bool:
-        found = self._run("select 1 from sqlite_master where type in ('table', 'view') and name = ?", (table,))
-        return found.fetchone() is not None
+        statement = "select 1 from sqlite_schema where type in ('table', 'view') and name = ?"
+        return bool(self._database.query(statement, (table,)))
 
     def _number(self, table: str, statement: str) -> int:
-        return int(self._run(statement).fetchone()[0]) if self._has(table) else 0
-
-    def _run(self, statement: str, params: Iterable[Any] = ()) -> sqlite3.Cursor:
-        try:
-            return self._database.connection().execute(statement, tuple(params))
-        except sqlite3.Error as error:
-            raise sqlite_translated(error, self._database.url) from error
+        return int(self._database.query(statement)[0][0]) if self._has(table) else 0
 
 
 class PostgresTables:
@@ -277,7 +272,7 @@ class PostgresTables:
             cursor.itersize = READ_AT_ONCE
             cursor.execute(_scan(table).encode())
             for id, version in cursor:
-                yield bytes(id), version
+                yield bytes(id or b""), version
 
     def close(self) -> None:
         self._database.close()

@@ -21,6 +21,8 @@ class Buckets:
         self.count = 0
 
     def add(self, row: bytes) -> None:
+        if len(row) != self._width:
+            raise ValueError(f"a row has {self._width} bytes, not {len(row)}")
         at = row[0] % BUCKETS
         part = self._parts[at]
         part += row
