@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench-queue bench-log soak-queue lock clean
+.PHONY: help demo test check docs bench-queue bench-log bench-flow soak-queue soak-flow lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -30,13 +30,21 @@ bench-log: ## measure the log on SQLite, on Kafka and in Spark (takes minutes, o
 	@scripts/bootstrap dev
 	@.venv/bin/python -m bench.log $(ARGS)
 
+bench-flow: ## measure flows from Kafka to Elasticsearch against their peers (takes half an hour, on a machine with nothing else to do)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.flow $(ARGS)
+
 soak-queue: ## two minutes of work with random kills and a database restart
 	@scripts/bootstrap dev
 	@.venv/bin/python -m soak.queue $(ARGS)
+
+soak-flow: ## ten million records through a flow: the driver's memory must not grow with them (takes minutes)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m soak.flow $(ARGS)
 
 lock: ## resolve the locks anew (ARGS=--upgrade for the newest versions)
 	@scripts/lock $(ARGS)
 
 clean: ## remove what the other verbs made
-	rm -rf .venv .venv-bench .cache .bootstrap.lock site build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-bench .venv-bench-flow .cache .bootstrap.lock site build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

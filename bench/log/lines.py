@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
-from bench.goal import Goal
+from bench import line
+from bench.line import Line
 from bench.log import goals
 
 
@@ -17,7 +17,7 @@ class Part(StrEnum):
     SPARK = "spark"
 
 
-class Measure(StrEnum):
+class Measure(line.Measure):
     """One thing that is done and timed."""
 
     SQLITE_FULL = "SQLite append, full"
@@ -41,23 +41,6 @@ class Measure(StrEnum):
     @property
     def is_time(self) -> bool:
         return self in (Measure.SEEN_SQLITE, Measure.SEEN_KAFKA)
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row. With a peer the goal is about the ratio to it, else about the figure itself."""
-
-    part: Part
-    operation: str
-    log: str
-    ours: Measure
-    peer: Measure | None = None
-    peer_name: str = ""
-    goal: Goal | None = None
-
-    @property
-    def measures(self) -> list[Measure]:
-        return [self.ours] if self.peer is None else [self.ours, self.peer]
 
 
 PLAIN = "confluent-kafka"
@@ -106,4 +89,4 @@ def lines(parts: tuple[Part, ...]) -> list[Line]:
         Line(Part.SPARK, "appended → seen by a query", FULL, Measure.SEEN_SQLITE, goal=goals.seen_after()),
         Line(Part.SPARK, "appended → seen by a query", KAFKA, Measure.SEEN_KAFKA, goal=goals.seen_after()),
     ]
-    return [line for line in every if line.part in parts]
+    return [row for row in every if row.part in parts]

@@ -6,7 +6,6 @@ import os
 import platform
 import sqlite3
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,21 +15,21 @@ from pathlib import Path
 import confluent_kafka
 from rich.console import Console
 
-from bench.log.findings import Samples, finding
+from bench import line
+from bench.findings import finding
 from bench.log.in_spark import InSpark, versions
-from bench.log.lines import Line, Measure, Part, lines
+from bench.log.lines import Measure, Part, lines
 from bench.log.on_kafka import OnKafka
 from bench.log.on_sqlite import OnSqlite
-from bench.log.report import Report
 from bench.log.workload import BATCH, PARTITIONS, RECORDS, VALUE_BYTES
+from bench.rows_report import Report
+from bench.turns import Act, take_turns
 from towpath.settings import SparkSettings
 from towpath.spark.session import build_session
 from towpath.testing.servers import kafka_server
 
 MASTER = "local[2]"
 MEMORY = "2g"
-
-Act = Callable[[], float | list[float]]
 
 
 @dataclass(frozen=True)
@@ -53,8 +52,7 @@ class Run:
     def __init__(self, plan: Plan, console: Console) -> None:
         self._plan = plan
         self._console = console
-        self._samples = Samples()
-        self._acts: dict[Measure, Act] = {}
+        self._acts: dict[line.Measure, Act] = {}
         self._peers = [
             ("towpath", version("towpath"), "appends return where each record is; reads are of committed records")
         ]
@@ -64,28 +62,16 @@ class Run:
         rows = lines(self._plan.parts)
         with ExitStack() as open_things:
             self._prepare(open_things)
-            for number in range(self._plan.rounds):
-                for line in rows:
-                    self._say(f"round {number + 1}/{self._plan.rounds}: {line.operation}, {line.log}")
-                    self._measure(line, reverse=number % 2 == 1)
+            samples = take_turns(rows, self._acts, self._plan.rounds, self._say)
         return Report(
-            findings=[finding(line, self._samples) for line in rows],
+            title="The log",
+            command="make bench-log",
+            findings=[finding(row, samples) for row in rows],
             peers=self._peers,
-            failures=[f"{measure}: {said}" for measure, said in self._samples.failures.items()],
+            failures=[f"{measure}: {said}" for measure, said in samples.failures.items()],
             introduction=self._introduction(),
             machine=_machine(),
         )
-
-    def _measure(self, line: Line, reverse: bool) -> None:
-        for measure in reversed(line.measures) if reverse else line.measures:
-            if measure in self._samples.failures:
-                continue
-            try:
-                values = self._acts[measure]()
-                self._samples.add(measure, values if isinstance(values, list) else [values])
-            except Exception as error:
-                self._samples.failures[measure] = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-                self._say(f"  failed: {self._samples.failures[measure]}")
 
     def _prepare(self, open_things: ExitStack) -> None:
         home = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="towpath-bench-")))

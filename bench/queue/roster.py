@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from bench.queue.environment import peer_versions, towpath_version
+from bench.environment import towpath_version
 from bench.queue.field import TOWPATH, Counts, Entry, Store
+from bench.queue.peers import PEERS
 
 CLAIM_THEN_FINISH = "claim, then finish; a dead worker's message is claimed again"
 
 
 def entries(store: Store) -> list[Entry]:
     """Everybody who takes part on `store`, Towpath first."""
-    versions = peer_versions()
+    versions = PEERS.versions
     return _on_sqlite(versions) if store == Store.SQLITE else _on_postgres(versions)
 
 

@@ -16,12 +16,12 @@ from rich.console import Console
 
 from bench.queue.cells import Cell, Line, lines
 from bench.queue.claim_cost import LONG, claim_cost_ratio
-from bench.queue.environment import peers_python
 from bench.queue.field import Entry, Setting, Store
 from bench.queue.findings import Finding, Samples, finding, result_text, single
 from bench.queue.goals import claim_cost_goal, idle_goal
 from bench.queue.idle_worker import WATCH_S, idle_core_share
 from bench.queue.measuring import Measuring
+from bench.queue.peers import PEERS
 from bench.queue.process import ContenderFailed
 from bench.queue.report import Report
 from bench.queue.roster import entries
@@ -56,7 +56,7 @@ class Run:
     def __init__(self, plan: Plan, console: Console) -> None:
         self._plan = plan
         self._console = console
-        self._peers_python = peers_python()
+        self._peers_python = PEERS.python
         self._samples = Samples()
         self._field = {store: entries(store) for store in plan.stores}
 

@@ -1,4 +1,4 @@
-"""The report, for the terminal and for the documentation."""
+"""The report of a benchmark with rows of one kind, for the terminal and for the documentation."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.log.findings import Finding
+from bench.findings import Finding
 from bench.page import write_section
 from bench.tables import markdown, table
 
-COMMAND = "make bench-log"
-HEADINGS = ("operation", "log and durability", "Towpath", "peer", "ratio", "goal", "result")
+HEADINGS = ("operation", "where", "Towpath", "peer", "ratio", "goal", "result")
 PEER_HEADINGS = ("who", "version", "settings and contract")
 
 
@@ -21,6 +20,8 @@ PEER_HEADINGS = ("who", "version", "settings and contract")
 class Report:
     """What was found, by whom and on what machine."""
 
+    title: str
+    command: str
     findings: Sequence[Finding]
     peers: Sequence[Sequence[str]]
     failures: Sequence[str]
@@ -34,7 +35,7 @@ class Report:
 
     def print(self, console: Console) -> None:
         """Show the tables in a terminal."""
-        goals = table("The log", HEADINGS)
+        goals = table(self.title, HEADINGS)
         for finding in self.findings:
             style = "green" if finding.is_met else "red"
             *cells, result = _cells(finding)
@@ -50,17 +51,17 @@ class Report:
 
     def write(self, page: Path) -> None:
         """Write the tables into a page of the documentation."""
-        first, *rest = markdown("The log", HEADINGS, [_cells(finding) for finding in self.findings])
+        first, *rest = markdown(self.title, HEADINGS, [_cells(finding) for finding in self.findings])
         lines = [
             *(first, "", self.introduction, "", self.machine, *rest),
-            *markdown("The log: who took part", PEER_HEADINGS, self.peers),
+            *markdown(f"{self.title}: who took part", PEER_HEADINGS, self.peers),
             *(f"- failed: {failure}" for failure in self.failures),
         ]
-        write_section(page, COMMAND, lines)
+        write_section(page, self.command, lines)
 
 
 def _cells(finding: Finding) -> list[str]:
     result = "met" if finding.is_met else "missed"
     if finding.goal == "none":
         result = "measured" if finding.is_met else "failed"
-    return [finding.operation, finding.log, finding.towpath, finding.peer, finding.ratio, finding.goal, result]
+    return [finding.operation, finding.place, finding.towpath, finding.peer, finding.ratio, finding.goal, result]

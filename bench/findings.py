@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from dataclasses import dataclass, field
 
-from bench.log.lines import Line, Measure
+from bench.line import Line, Measure
 
 ABSENT = "—"
 
@@ -40,7 +40,7 @@ class Finding:
     """One row: what was asked, what came out, and whether it is enough."""
 
     operation: str
-    log: str
+    place: str
     towpath: str
     peer: str
     ratio: str
@@ -54,7 +54,7 @@ def finding(line: Line, samples: Samples) -> Finding:
     figure = samples.median(line.ours) if line.peer is None else ratio
     return Finding(
         line.operation,
-        line.log,
+        line.place,
         text(line.ours, samples),
         ABSENT if line.peer is None else f"{line.peer_name}: {text(line.peer, samples)}",
         ABSENT if ratio is None else f"{ratio:.2f}",

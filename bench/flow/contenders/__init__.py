@@ -1,0 +1,1 @@
+"""Who takes part: each a program that is started with its settings as JSON."""

@@ -1,0 +1,10 @@
+"""The environment of the queue's peers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.environment import Environment
+from bench.page import ROOT
+
+PEERS = Environment(ROOT / ".venv-bench", Path(__file__).with_name("peers.txt"))
