@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-from towpath.spark.artifacts import ELASTICSEARCH, KAFKA, SETS, SPARK_KAFKA, Artifact, sha256_of
+from towpath.spark.artifacts import ELASTICSEARCH, KAFKA, OPENSEARCH, SETS, SPARK_KAFKA, Artifact, sha256_of
 from towpath.spark.ivy import Coordinates, command
 from towpath.spark.java import Java, find_java
 
@@ -40,6 +40,10 @@ DEPENDENCIES = {
     ELASTICSEARCH: """
 <dependency org="org.elasticsearch.distribution.integ-test-zip" name="elasticsearch" rev="8.19.21" transitive="false">
 <artifact name="elasticsearch" type="zip" ext="zip"/></dependency>""",
+    # As above. The next major version needs Java 21.
+    OPENSEARCH: """
+<dependency org="org.opensearch.distribution.integ-test-zip" name="opensearch" rev="2.19.6" transitive="false">
+<artifact name="opensearch" type="zip" ext="zip"/></dependency>""",
 }
 
 

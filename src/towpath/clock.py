@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 MICROS = 1_000_000
@@ -28,3 +28,8 @@ class SystemClock:
 def to_datetime(micros: int) -> datetime:
     """The aware UTC time of a stored number of microseconds since 1970."""
     return datetime.fromtimestamp(micros / MICROS, tz=UTC)
+
+
+def to_micros(time: datetime) -> int:
+    """The number as which such a time is stored."""
+    return (time - datetime.fromtimestamp(0, tz=UTC)) // timedelta(microseconds=1)

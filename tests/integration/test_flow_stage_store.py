@@ -133,8 +133,11 @@ def test_a_dead_owners_stage_is_taken_over_and_the_dead_can_change_nothing(
         dead.begin(stage)
     assert rows(other.database, "flow_stage") == before
     other.do("ask", WishKind.STOP, "ada", "enough")
-    assert dead.do("take_wish", dead.me) is None
-    assert other.do("take_wish", other.me).kind is WishKind.STOP
+    assert dead.do("wish", dead.me) is None
+    wish = other.do("wish", other.me)
+    assert wish.kind is WishKind.STOP
+    assert not dead.do("settle_wish", dead.me, wish)
+    assert other.do("wish", other.me) == wish
 
 
 def test_who_took_over_meanwhile_is_not_robbed(bench: Bench) -> None:
@@ -200,7 +203,7 @@ def test_a_generation_does_not_begin_over_an_open_batch(bench: Bench) -> None:
 
 @pytest.mark.parametrize("kind", WishKind)
 @pytest.mark.parametrize("state", PilotState)
-def test_a_wish_is_taken_once_or_refused(bench: Bench, state: PilotState, kind: WishKind) -> None:
+def test_a_wish_is_there_until_it_is_settled_or_refused(bench: Bench, state: PilotState, kind: WishKind) -> None:
     bench.in_state(state)
     if state not in POSSIBLE[kind]:
         with pytest.raises(IllegalWish, match=f"is {state}: it cannot {kind}; possible now: "):
@@ -212,8 +215,9 @@ def test_a_wish_is_taken_once_or_refused(bench: Bench, state: PilotState, kind: 
     wish = bench.read().wish
     assert wish is not None
     assert (wish.kind, wish.who, wish.why, wish.arguments) == (kind, "ada", "because", {"to": "earliest"})
-    assert bench.do("take_wish", bench.me) == wish
-    assert bench.do("take_wish", bench.me) is None
+    assert bench.do("wish", bench.me) == wish
+    assert bench.do("settle_wish", bench.me, wish)
+    assert bench.do("wish", bench.me) is None
     assert bench.read().wish is None
 
 
@@ -222,7 +226,9 @@ def test_a_newer_wish_takes_the_place_of_an_older(bench: Bench) -> None:
     bench.do("ask", WishKind.PAUSE, "ada", "lunch")
     before = bench.do("ask", WishKind.STOP, "grace", "no, home")
     assert (before.wish.kind, before.wish.who) == (WishKind.PAUSE, "ada")
-    assert bench.do("take_wish", bench.me).kind is WishKind.STOP
+    assert bench.do("wish", bench.me).kind is WishKind.STOP
+    assert not bench.do("settle_wish", bench.me, before.wish)
+    assert bench.do("wish", bench.me).kind is WishKind.STOP
 
 
 @pytest.mark.parametrize(("who", "why"), [("", "because"), ("ada", " ")])

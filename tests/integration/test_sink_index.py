@@ -201,10 +201,9 @@ def test_a_mapping_conflict_refuses_the_record_and_says_why(make, name, stored):
     documents[77] = {"n": {"deep": 1}}
     handed = deliveries(documents)
     refusals = write(make(max_items=30), handed)
-    assert [(each.at, each.code, each.exception) for each in refusals] == [
-        (13, ErrorCode.ITEM_REFUSED, "document_parsing_exception"),
-        (77, ErrorCode.ITEM_REFUSED, "document_parsing_exception"),
-    ]
+    assert [(each.at, each.code) for each in refusals] == [(at, ErrorCode.ITEM_REFUSED) for at in (13, 77)]
+    # Elasticsearch says the first, OpenSearch the second.
+    assert {each.exception for each in refusals} <= {"document_parsing_exception", "mapper_parsing_exception"}
     assert all(each.deliveries is handed for each in refusals)
     assert "thirteen" in refusals[0].message
     assert sorted(stored(name)) == sorted(f"id-{n}" for n in range(100) if n not in (13, 77))

@@ -13,6 +13,7 @@ import pyarrow as pa
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.outcome import Outcome, gather
 from towpath.flow.sinks.sink import Deliveries, Place, Refusal
+from towpath.flow.takes import Takes
 from towpath.flow.template import Template
 from towpath.flow.text.schema import Schema
 from towpath.flow.worker.batch_place import BatchPlace
@@ -99,7 +100,8 @@ def load(sink: Any, *calls: Call, output: str = "out") -> Load:
 
 def call(function: Callable[..., Any], step: str = "step", timeout_s: float | None = None, **more: Any) -> Call:
     ids = DeliveryIds("flow", "stage", "")
-    return Call(step, function, timeout_s, more.get("wants_record", False), more.get("topics"), {TOPIC: TOPIC_ID}, ids)
+    takes = more.get("takes", Takes())
+    return Call(step, function, timeout_s, more.get("wants_record", False), takes, {TOPIC: TOPIC_ID}, ids)
 
 
 def batches(values: Sequence[Any], rows: int) -> Iterator[pa.RecordBatch]:

@@ -335,8 +335,15 @@ def test_offsets_passed_over_by_a_new_generation() -> None:
     world.ends, world.log = {0: 40}, {0: list(range(40))}
     [found] = problems(world)
     assert (found.kind, found.places) == (ProblemKind.JUMP, (Range(TOPIC, ID, 0, 30, 35),))
-    world.gaps = [GapRow(1, Range(TOPIC, ID, 0, 30, 35))]
+    passed = Range(TOPIC, ID, 0, 30, 35)
+    world.gaps = [GapRow(1, passed)]
+    [found] = problems(world)
+    assert (found.kind, found.expected, found.places) == (ProblemKind.GAP, "an error record for this gap", (passed,))
+    told = replace(gap_error(world.batches[0], passed), batch_id=None, hash="")
+    world.errors.append(told)
     assert problems(world) == []
+    world.errors[-1] = replace(told, stop=34)
+    assert [each.kind for each in problems(world)] == [ProblemKind.GAP]
 
 
 def test_a_topic_made_again_is_told_as_not_provable() -> None:

@@ -49,16 +49,18 @@ def wish_of(runtime: Runtime) -> Wish | None:
 
 @contextmanager
 def granting(runtime: Runtime, move: Callable[[Pilot, int], Pilot]) -> Iterator[list[Wish]]:
-    """As the thread of a stage does it: take the wish, then move."""
+    """As the thread of a stage does it: move, and settle the wish with that."""
     stages, owner, taken, over = StageStore(runtime.database), runtime.process().id, [], threading.Event()
 
     def listen() -> None:
         while not over.wait(0.05):
-            with runtime.database.transaction() as tx:
-                wish = stages.take_wish(tx, FLOW, STAGE, owner)
+            with runtime.database.read() as tx:
+                wish = stages.wish(tx, FLOW, STAGE, owner)
             if wish is not None:
                 taken.append(wish)
                 save(runtime, move)
+                with runtime.database.transaction() as tx:
+                    stages.settle_wish(tx, FLOW, STAGE, owner, wish)
 
     thread = threading.Thread(target=listen)
     thread.start()

@@ -15,6 +15,10 @@ def test_reads_are_committed_ones_with_headers_and_survive_loss() -> None:
     settings = LogSettings(url="kafka://a:1", client={"client.id": "x", "linger.ms": "5"})
     assert connector_options("a:1,b:2", settings, ["t", "u"]) == {
         "kafka.fetch.max.wait.ms": "50",
+        "kafka.request.timeout.ms": "30000",
+        "kafka.default.api.timeout.ms": "60000",
+        "kafkaConsumer.pollTimeoutMs": "60000",
+        "fetchOffset.numRetries": "1",
         "kafka.client.id": "x",
         "kafka.bootstrap.servers": "a:1,b:2",
         "kafka.isolation.level": "read_committed",
@@ -22,6 +26,15 @@ def test_reads_are_committed_ones_with_headers_and_survive_loss() -> None:
         "includeHeaders": "true",
         "failOnDataLoss": "false",
     }
+
+
+@pytest.mark.parametrize(
+    ("client", "request_ms", "call_ms"), [({}, "500", "500"), ({"socket.timeout.ms": "9000"}, "9000", "9000")]
+)
+def test_spark_waits_for_a_broker_as_long_as_others_do(client: dict[str, str], request_ms: str, call_ms: str) -> None:
+    options = connector_options("a:1", LogSettings(url="kafka://a:1", timeout_s=0.5, client=client), ["t"])
+    assert options["kafka.request.timeout.ms"] == request_ms
+    assert options["kafka.default.api.timeout.ms"] == call_ms
 
 
 def test_user_and_password_become_a_login() -> None:

@@ -14,6 +14,7 @@ from towpath.cli.output import print_json
 if TYPE_CHECKING:
     from towpath.flow.graph import Stage
     from towpath.flow.nodes import Node, Output
+    from towpath.flow.takes import Takes
 
 app = typer.Typer()
 
@@ -85,10 +86,10 @@ def _words(item: Node | Output) -> str:
             name = "" if item.name == "+".join(item.topics) else f"{item.name}: "
             return f"{name}topic {topics}" + _expects(item.expectations) + ("" if item.schema else " (no schema)")
         case Step():
-            return f"{item.name} (step)" + _expects(item.expectations) + _takes(item.topics)
+            return f"{item.name} (step)" + _expects(item.expectations) + _takes(item.takes)
         case Each():
             limit = "" if item.timeout_s is None else f", {item.timeout_s:g} s at most"
-            return f"{item.name} (each record{limit})" + _takes(item.topics)
+            return f"{item.name} (each record{limit})" + _takes(item.takes)
         case Output():
             name = "" if item.name == str(item.sink) else f"{item.name}: "
             return f"▶ {name}{item.sink}"
@@ -98,5 +99,5 @@ def _expects(expectations: tuple[tuple[str, str], ...]) -> str:
     return f", expects {', '.join(name for name, _ in expectations)}" if expectations else ""
 
 
-def _takes(topics: frozenset[str] | None) -> str:
-    return "" if topics is None else f", takes {', '.join(sorted(topics))}"
+def _takes(takes: Takes) -> str:
+    return "" if takes.is_everything else f", takes {takes}"

@@ -93,6 +93,9 @@ class Tables(Protocol):
     def duplicates(self, table: str) -> int:
         """How many rows have a delivery id that another row has too."""
 
+    def names(self) -> list[str]:
+        """The tables that could hold deliveries: those with the columns for their ids and versions."""
+
     def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
         """Delivery id and version of every row, in no order."""
 
@@ -188,6 +191,13 @@ class SqliteTables:
     def duplicates(self, table: str) -> int:
         return self._number(table, _duplicates(table))
 
+    def names(self) -> list[str]:
+        statement = (
+            "select s.name from sqlite_schema s join pragma_table_info(s.name) c "
+            "where s.type = 'table' and c.name in (?, ?) group by s.name having count(*) = 2 order by 1"
+        )
+        return [name for (name,) in self._database.query(statement, (DELIVERY_ID, VERSION))]
+
     def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
         if self._has(table):
             for id, version in self._database.execute(self._database.connection(), _scan(table), ()):
@@ -263,6 +273,13 @@ class PostgresTables:
 
     def duplicates(self, table: str) -> int:
         return self._number(table, _duplicates(table))
+
+    def names(self) -> list[str]:
+        statement = (
+            "select table_name from information_schema.columns where table_schema = %s and column_name in (%s, %s) "
+            "group by table_name having count(*) = 2 order by 1"
+        )
+        return [name for (name,) in self._run(statement, [self._database.schema, DELIVERY_ID, VERSION])]
 
     def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
         if not self._columns(table):

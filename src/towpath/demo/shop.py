@@ -1,4 +1,4 @@
-"""The flow of the demo: events of a shop, checked, priced and sorted into tables and files."""
+"""The flow of the demo: events of a shop, checked, priced and sorted into a table or indices, and into files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from towpath.flow.topic_reference import topic
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-TOPIC = "shop-events"
+NAME, TOPIC = "shop", "shop-events"
 SCHEMA = "type string not null, order_id bigint, customer string, product string, quantity int, price decimal(10,2)"
 PRICES = {"tea": 350, "coffee": 480, "cocoa": 420, "biscuit": 120}  # in cents
 TIME_LIMIT_S = 0.5
@@ -23,11 +23,11 @@ TIME_LIMIT_S = 0.5
 FREEZES, CRASHES = "the product that freezes", "the product that crashes"
 
 
-def shop(outputs: Sequence[tuple[str, Sink]]) -> Flow:
+def shop(outputs: Sequence[tuple[str, Sink]], *, name: str = NAME, source: str = TOPIC) -> Flow:
     """One source, a DataFrame step with expectations, a function for each record, and what loads it."""
-    flow = Flow("shop")
+    flow = Flow(name)
 
-    @flow.step(topic(TOPIC), schema=SCHEMA)
+    @flow.step(topic(source), schema=SCHEMA)
     @expect("a quantity is positive", "quantity is null or quantity > 0")
     def wanted(events: DataFrame) -> DataFrame:
         return events.where("type <> 'heartbeat'")
@@ -38,8 +38,8 @@ def shop(outputs: Sequence[tuple[str, Sink]]) -> Flow:
             return event
         return {**event, "total_cents": price_of(event["product"]) * event["quantity"]}
 
-    for name, sink in outputs:
-        flow.load(priced, sink, name=name)
+    for output, sink in outputs:
+        flow.load(priced, sink, name=output)
     return flow
 
 

@@ -33,7 +33,7 @@ class Kind(StrEnum):
     UNKNOWN = "a product without a price"
     FREEZING = "freezes its function"
     CRASHING = "kills its worker"
-    UNHOLDABLE = "a number the table cannot hold"
+    UNHOLDABLE = "a number the sink cannot hold"
 
 
 @dataclass(frozen=True, slots=True)

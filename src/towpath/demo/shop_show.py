@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from towpath.demo.shop import TOPIC, shop
+from towpath.demo.shop import NAME, TOPIC, shop
 from towpath.demo.shop_events import FATES, Kind, shop_events
 from towpath.flow.audit.audit import Audit
+from towpath.flow.audit.readers import SinkReader
+from towpath.flow.audit.sink_readers import CoordinatesReader, TableReader
 from towpath.flow.audit.verdict import Verdict
 from towpath.flow.codes import ErrorCode
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.error_record import ErrorRecord
 from towpath.flow.flow import Flow
 from towpath.flow.sinks.files import files
+from towpath.flow.sinks.index import IndexSink, index
+from towpath.flow.sinks.index_reader import IndexReader
 from towpath.flow.sinks.table import TableSink, table
+from towpath.flow.topics import FlowTopics
 from towpath.log.log import Log
 from towpath.runtime import Runtime
 
-TABLE, FILES = "table", "files"
+TABLE, INDEX, FILES = "table", "index", "files"
 SALES = "sales"
 PARTITIONS = 2
 SENT_AT_ONCE = 2_000
@@ -71,27 +76,45 @@ class KindAccount:
 
 
 class ShopShow:
-    """The events, the flow, and the account at the end."""
+    """The events, the flow, and the account at the end.
 
-    def __init__(self, runtime: Runtime, directory: Path) -> None:
+    `run` is part of all names on servers, which others use too: what is there already is never read, written to or
+    deleted. With `index_url` events are loaded into indices, by their type, in place of a table.
+    """
+
+    def __init__(self, runtime: Runtime, directory: Path, run: str = "", index_url: str | None = None) -> None:
         self._runtime = runtime
-        url = f"sqlite:///{directory}/shop.db"
-        self._table: TableSink = table(SALES, url=url, columns={"order_id": "bigint", "points": "bigint"})
-        self.flow: Flow = shop([(TABLE, self._table), (FILES, files(directory / "files" / "{type}"))])
+        ending = f"-{run}" if run else ""
+        name = NAME + ending
+        self.topic = TOPIC + ending
+        self._output = TABLE if index_url is None else INDEX
+        self.sink: TableSink | IndexSink = (
+            table(SALES, url=f"sqlite:///{directory}/shop.db", columns={"order_id": "bigint", "points": "bigint"})
+            if index_url is None
+            else index(name + "-{type}", url=index_url)
+        )
+        outputs = [(self._output, self.sink), (FILES, files(directory / "files" / "{type}"))]
+        self.flow: Flow = shop(outputs, name=name, source=self.topic)
         self._sent: dict[Coordinates, Kind] = {}
 
-    def send(self, count: int, tell: Callable[[int], None]) -> None:
-        """Put so many events into the topic."""
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All that the demo makes."""
+        own = FlowTopics.of(self.flow.name, self.flow.error_topic)
+        return self.topic, own.errors, own.reentry, own.outcomes
+
+    def send(self, count: int) -> None:
+        """Put so many events into the topic. Refused when there is a topic of that name, or no server for the sink."""
         log = self._runtime.log
-        log.create_topic(TOPIC, PARTITIONS)
+        self.sink.check(self._runtime.settings)
+        log.create_topic(self.topic, PARTITIONS)
         events = shop_events(count)
         while portion := list(islice(events, SENT_AT_ONCE)):
-            places = log.append(TOPIC, [record for _, record in portion])
+            places = log.append(self.topic, [record for _, record in portion])
             self._sent |= {place: kind for place, (kind, _) in zip(places, portion, strict=True)}
-            tell(len(self._sent))
 
     def accounts(self) -> list[KindAccount]:
-        """Every event looked for in the table and in the error topic."""
+        """Every event looked for in the sink and in the error topic."""
         accounts = {kind: KindAccount(kind) for kind in Kind}
         loaded, errors = self._loaded(), self._errors(self._runtime.log)
         for place, kind in self._sent.items():
@@ -109,14 +132,16 @@ class ShopShow:
 
     def _loaded(self) -> set[Coordinates]:
         [stage] = self.flow.stages()
-        topic_id = self._runtime.log.topic(TOPIC).id
-        ids = DeliveryIds(self.flow.name, stage.name, TABLE)
-        tables = self._table.open()
-        try:
-            found = {delivery_id for delivery_id, _ in tables.scan(SALES)}
-        finally:
-            tables.close()
+        topic_id = self._runtime.log.topic(self.topic).id
+        ids = DeliveryIds(self.flow.name, stage.name, self._output)
+        with closing(self._reader(topic_id, ids)) as reader:
+            found = {each.delivery_id for each in reader.delivered()}
         return {place for place in self._sent if ids.of(topic_id, *place, 0) in found}
+
+    def _reader(self, topic_id: str, ids: DeliveryIds) -> SinkReader:
+        if isinstance(self.sink, IndexSink):
+            return CoordinatesReader(self.sink, IndexReader(self.sink), {self.topic: [topic_id]}, ids)
+        return TableReader(self.sink, self.sink.open())
 
     def _errors(self, log: Log) -> dict[Coordinates, ErrorCode]:
         found = {}

@@ -5,15 +5,16 @@ docs/explanation/flows.md tells the same in prose.
 1. Snapshot: where the batch begins and ends, its hash, its row in the ledger; what was deleted before it could be read.
 2. and 4. Decide and attempt, in one Spark job: every record is loaded, filtered or reported as failed. Where the job
    dies on single records, these are searched for and set aside, and the job is run again.
-5. Errors: all that failed goes to the error topic. If it cannot be stored there, the batch does not commit.
+5. Errors: all that failed goes to the error topic; then, of what came back from the desk, what became of it. If that
+   cannot be stored, the batch does not commit.
 6. Commit: the row in the ledger, then (when this returns) Spark's own commit log.
 """
 
 from __future__ import annotations
 
-import logging
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -21,32 +22,26 @@ from pyspark.sql import DataFrame
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.errors import FlowHalted
-from towpath.events import Event, EventKind
-from towpath.flow.classify import is_step_failure, is_worker_death
 from towpath.flow.codes import ErrorCode
 from towpath.flow.delivery import batch_hash
-from towpath.flow.error_box import ErrorBox
-from towpath.flow.error_record import BatchName, error_records, gap_record
-from towpath.flow.failure import Failure, bounded
+from towpath.flow.error_record import BatchName, error_records
+from towpath.flow.gaps import note_gaps, tell_gaps
 from towpath.flow.ground import Ground
 from towpath.flow.helm import Helm
 from towpath.flow.judge import Judge
 from towpath.flow.ledger_row import Batch, BatchState
-from towpath.flow.nodes import Each, Step
 from towpath.flow.outcome import Outcome, gather
+from towpath.flow.outcome_record import outcome_records
 from towpath.flow.pilot import PilotState
 from towpath.flow.plan import Plan
 from towpath.flow.positions import Range
 from towpath.flow.probe import Outage, Probe
-from towpath.flow.search import search
-from towpath.flow.trial import Trial
+from towpath.flow.reentry_record import carried
+from towpath.flow.searching import Searching, SetAside
 from towpath.flow.worker.batch_place import BatchPlace
-from towpath.flow.worker.breadcrumb import suspects
-
-logger = logging.getLogger(__name__)
+from towpath.flow.worker.report import Failed
 
 MAY_PASS_LATER = frozenset({ErrorCode.TRANSFORM_FAILED, ErrorCode.ITEM_REFUSED, ErrorCode.SINK_REFUSED})
-EXPIRED = "deleted before it was read"
 
 
 @dataclass(slots=True)
@@ -60,9 +55,9 @@ class BatchRun:
     records: DataFrame
     nonce: str  # tells faults of this process's own workers from texts that look like one
     batch: Batch = field(init=False)
-    excluded: dict[tuple[str, int], dict[int, Failure]] = field(default_factory=dict)
+    excluded: SetAside = field(default_factory=dict)
+    is_ending: Callable[[], bool] = lambda: False  # whether the stage is to come to rest
     took_s: float = 0.0
-    _last_failure: Exception | None = None
     _reports: Path | None = None  # of the last attempt
 
     def run(self) -> Outcome | None:
@@ -77,6 +72,8 @@ class BatchRun:
             self._judge(outcome)
         self.helm.reach(PilotState.ERRORS)
         self._send_errors(outcome, gaps)
+        if self._has_reentry:
+            self._send_outcomes(outcome)
         self.took_s = round(time.monotonic() - began, 3)
         self._commit(outcome)
         return outcome
@@ -119,27 +116,22 @@ class BatchRun:
         return gaps
 
     def _note_gaps(self, gaps: list[Range]) -> None:
-        ground, batch = self.ground, self.batch
         if gaps:
-            with ground.database.transaction() as tx:
-                for gap in gaps:
-                    if ground.ledger.add_gap(
-                        tx, batch.flow, batch.stage, batch.generation, gap, EXPIRED, batch.batch_id
-                    ):
-                        ground.event_log.record(tx, gap_event(ground.name, gap, EXPIRED))
+            with self.ground.database.transaction() as tx:
+                note_gaps(tx, self.ground, gaps, batch_id=self.batch_id)
 
     # 2. and 4. Decide and attempt
 
     def _attempt(self) -> Outcome:
-        deadline = time.monotonic() + self.ground.settings.flow.search_s
+        is_wide = self.helm.pilot.needs_search
+        searching = Searching(self.ground, self.batch, self._place(""), self.excluded, self.is_ending, is_wide=is_wide)
         while True:
             try:
                 return self._job()
             except Exception as error:
-                if not self._is_searched(error) or self._has_effects:
+                if not searching.may_find(error):
                     raise
-                logger.warning("batch %d of %s fails as a whole: searching", self.batch_id, self.ground.name)
-                self._search(error, deadline)
+                searching.run(error, self._reports)
 
     def _job(self) -> Outcome:
         """One job for the whole batch. Where the steps let Spark pass over records, all of them are read first."""
@@ -170,14 +162,9 @@ class BatchRun:
         crash.here(CrashPoint.BATCH_LOADED)
         return gather(self._reports, plan.chain)
 
-    @property
-    def _has_effects(self) -> bool:
-        """Whether to try records again would do something outside that cannot be taken back."""
-        return any(isinstance(node, Each) and node.effects for node in self.ground.stage.nodes)
-
     def _place(self, directory: str) -> BatchPlace:
         ground, row = self.ground, self.ground.row
-        return BatchPlace(
+        place = BatchPlace(
             row.flow,
             row.name,
             self.batch.hash,
@@ -187,63 +174,18 @@ class BatchRun:
             ground.topic_ids,
             ground.incarnations,
         )
+        return self._with_reentry(place) if self._has_reentry else place
 
-    def _search(self, error: Exception, deadline: float) -> None:
-        """Set aside the records on which the job dies; `FlowHalted` when that would take too long."""
-        suspected = self._suspected()
-        found = [place for place in suspected if self._dies(place)]
-        if not found:
-            found = self._searched(error, deadline)
-        for place in found:
-            failure = self._failure(error, suspected.get(place, self._steps()))
-            self.excluded.setdefault((place.topic, place.partition), {})[place.start] = failure
+    @property
+    def _has_reentry(self) -> bool:
+        """Whether something has come back: seldom, and only then a record costs more to read."""
+        back = self.ground.topics.reentry
+        return any(each.topic == back and not each.is_empty for each in self.batch.positions)
 
-    def _searched(self, error: Exception, deadline: float) -> list[Range]:
-        left = self.ground.settings.flow.search_records - sum(map(len, self.excluded.values()))
-        result = search(list(self.batch.positions), self._dies, left, lambda: time.monotonic() > deadline)
-        if not result.records and result.unsearched:
-            raise FlowHalted(
-                f"batch {self.batch_id} of {self.ground.name} fails as a whole, and flow.search_records or "
-                f"flow.search_s is used up; not searched: {'; '.join(map(str, result.unsearched[:3]))}. {error}"
-            )
-        if not result.records:
-            raise error
-        return result.records
-
-    def _suspected(self) -> dict[Range, str]:
-        """The records that workers were at when they ended, with the step."""
-        ids = self.ground.topic_ids
-        return {
-            Range(
-                suspect.topic, ids[suspect.topic], suspect.partition, suspect.offset, suspect.offset + 1
-            ): suspect.step
-            for suspect in (suspects(self._reports) if self._reports else ())
-            if suspect.topic in ids
-        }
-
-    def _steps(self) -> str:
-        """Where a record fails that was found by searching: in one of these."""
-        return ", ".join(node.name for node in self.ground.stage.nodes if isinstance(node, Step))
-
-    def _dies(self, part: Range) -> bool:
-        """Whether a part of the batch, tried without writing anything, ends the job."""
-        try:
-            Trial(self.ground, self._place(""), self.excluded).run(part)
-        except Exception as error:
-            if not self._is_searched(error):
-                raise
-            self._last_failure = error
-            return True
-        return False
-
-    def _is_searched(self, error: Exception) -> bool:
-        """Whether it may be the fault of single records."""
-        return is_worker_death(error) or is_step_failure(error, self.nonce)
-
-    def _failure(self, error: Exception, step: str) -> Failure:
-        cause = self._last_failure or error
-        what = "ends its Python worker" if is_worker_death(cause) else "makes a step fail"
-        return Failure(ErrorCode.TRANSFORM_FAILED, step, type(cause).__name__, bounded(f"{what}: {cause}"))
+    def _with_reentry(self, place: BatchPlace) -> BatchPlace:
+        back = self.ground.reentry()
+        ids = {**place.topic_ids, **back.old_ids}
+        return replace(place, topic_ids=ids, incarnations={**place.incarnations, **back.old_incarnations}, reentry=back)
 
     # Between decision and errors
 
@@ -267,10 +209,19 @@ class BatchRun:
 
     def _send_errors(self, outcome: Outcome, gaps: list[Range]) -> None:
         ground, name = self.ground, self._name()
-        box = ErrorBox(ground.log, ground.topics.errors, ground.settings.log.max_record_bytes, ground.blobs)
-        box.send(gap_record(gap, EXPIRED, name) for gap in gaps)
-        box.send(error_records(outcome.failures, name, ground.topic_ids))
+        tell_gaps(ground, gaps, batch=name)
+        ground.error_box.send(error_records(outcome.failures, name, ground.topic_ids, self._carried))
         crash.here(CrashPoint.ERRORS_SENT)
+
+    def _send_outcomes(self, outcome: Outcome) -> None:
+        log, back = self.ground.log, [each for each in self.batch.positions if each.topic == self.ground.topics.reentry]
+        records = (record for each in back for record in log.read(each.topic, each.partition, each.start, each.stop))
+        if told := list(outcome_records(records, outcome, self._name())):
+            log.append(self.ground.topics.outcomes, told)
+
+    def _carried(self, one: Failed) -> Mapping[str, str]:
+        """What came back and fails again is known again by what it came back with. Nobody else is believed."""
+        return carried(one.headers) if one.topic == self.ground.topics.reentry else {}
 
     def _name(self) -> BatchName:
         row = self.ground.row
@@ -297,8 +248,3 @@ class BatchRun:
             ground.stages.save_judge(tx, row.flow, row.name, ground.owner, self.judge.to_value())
         crash.here(CrashPoint.BATCH_COMMITTED)
         ground.checkpoint.forget_reports(self.batch.hash)
-
-
-def gap_event(subject: str, gap: Range, why: str) -> Event:
-    data = {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
-    return Event(EventKind.FLOW_GAP_FOUND, subject, why=why, data=data)

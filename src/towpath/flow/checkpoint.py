@@ -24,6 +24,13 @@ class Checkpoint:
     def make(self) -> None:
         self._decided.mkdir(parents=True, exist_ok=True)
 
+    def forget_older(self) -> None:
+        """Delete what belongs to generations before the last one. That is kept, for a person to look at."""
+        generation = int(self.directory.name)
+        for path in self.directory.parent.iterdir():
+            if path.name.isdecimal() and int(path.name) < generation - 1:
+                shutil.rmtree(path, ignore_errors=True)
+
     def stops(self, batch_id: int) -> Stops:
         """Where a batch ends, as Spark has written it down before it calls anybody."""
         path = self.spark / "offsets" / str(batch_id)

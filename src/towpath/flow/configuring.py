@@ -13,19 +13,22 @@ from typing import Any
 
 from towpath import crash
 from towpath.crash import CrashPoint
+from towpath.db import Transaction
 from towpath.errors import BadValue
 from towpath.events import Event, EventKind
-from towpath.flow.batch_run import EXPIRED, gap_event
 from towpath.flow.delivery import with_incarnation
+from towpath.flow.gaps import BY_HAND, EXPIRED, note_gaps, tell_gaps
 from towpath.flow.ground import Ground
 from towpath.flow.helm import Helm
 from towpath.flow.pilot import PilotState
 from towpath.flow.plan import check_plan
 from towpath.flow.positions import Positions, Range, Spot
+from towpath.flow.stage_store import Stage as StageRow
+from towpath.flow.wish import Wish
 from towpath.log.topic import Topic
 
 EARLIEST, LATEST = "earliest", "latest"
-BY_HAND = "passed over by a reset"
+BEYOND = "the topic ends before the position: it has lost records, or is an older copy; what came since is not read"
 
 
 class Configuring:
@@ -66,24 +69,23 @@ class Configuring:
             starts[name] = {
                 number: min(max(before.get((topic.id, number), 0), kept[number]), ends[number]) for number in ends
             }
+        tell_gaps(ground, self._gone_back(before, starts), BEYOND)
         self._begin(starts, self._passed_over(before, starts))
         self._helm.move(PilotState.CONFIGURE)
 
-    def reset_to(self, arguments: Mapping[str, Any]) -> None:
+    def reset_to(self, wish: Wish) -> None:
         """A person has chosen where to go on: `{"to": "earliest"}` or `{"to": "latest"}`."""
         ground = self._ground
+        ground.topics.ensure(ground.log)
         ground.look()
-        check_reset(arguments)
-        to = arguments.get("to", EARLIEST)
+        check_reset(wish.arguments)
+        to = wish.arguments.get("to", EARLIEST)
         starts = {name: self._at(topic, to) for name, topic in ground.found.items() if name != ground.topics.reentry}
         reentry = ground.found[ground.topics.reentry]
         before = ground.last_stops()
         ends = ground.log.ends(reentry.name)
         starts[reentry.name] = {number: min(before.get((reentry.id, number), 0), ends[number]) for number in ends}
-        self._begin(starts, self._passed_over(before, starts), BY_HAND)
-        if self._helm.state is not PilotState.CONFIGURE:
-            self._helm.rest(PilotState.STOPPED, "reset")
-            self._helm.resume()
+        self._begin(starts, self._passed_over(before, starts), BY_HAND, wish)
 
     def _passed_over(self, before: Mapping[Spot, int], starts: Mapping[str, Mapping[int, int]]) -> list[Range]:
         """What lies between where the stage was and where it goes on; nothing where it goes back."""
@@ -95,7 +97,23 @@ class Configuring:
             if before.get((ids[name], number), start) < start
         ]
 
-    def _begin(self, starts: Mapping[str, Mapping[int, int]], gaps: Sequence[Range] = (), why: str = EXPIRED) -> None:
+    def _gone_back(self, before: Mapping[Spot, int], starts: Mapping[str, Mapping[int, int]]) -> list[Range]:
+        """Where the stage stood beyond the end. This is told, but is no row: new records will have these offsets."""
+        ids = {name: topic.id for name, topic in self._ground.found.items()}
+        return [
+            Range(name, ids[name], number, start, before[ids[name], number])
+            for name, by_partition in starts.items()
+            for number, start in by_partition.items()
+            if before.get((ids[name], number), start) > start
+        ]
+
+    def _begin(
+        self,
+        starts: Mapping[str, Mapping[int, int]],
+        gaps: Sequence[Range] = (),
+        why: str = EXPIRED,
+        wish: Wish | None = None,
+    ) -> None:
         ground, row = self._ground, self._ground.row
         found = ground.found
         starting = Positions.of(
@@ -104,18 +122,25 @@ class Configuring:
             for number, start in by_partition.items()
         )
         topics = {name: with_incarnation(row.topics.get(name, []), topic.id) for name, topic in found.items()}
-        with ground.database.transaction() as tx:
-            for gap in gaps:
-                if ground.ledger.add_gap(tx, row.flow, row.name, row.generation, gap, why):
-                    ground.event_log.record(tx, gap_event(ground.name, gap, why))
+        directory = str(ground.checkpoint_of(row.generation + 1).spark)
+
+        def begun(tx: Transaction) -> StageRow:
+            note_gaps(tx, ground, gaps, why)
             ground.ledger.supersede_open(tx, row.flow, row.name)
-            directory = ground.checkpoint_of(row.generation + 1).spark
-            begun = ground.stages.new_generation(
-                tx, row, ground.owner, checkpoint=str(directory), starting=starting, topics=topics
+            return ground.stages.new_generation(
+                tx, row, ground.owner, checkpoint=directory, starting=starting, topics=topics
             )
+
+        tell_gaps(ground, gaps, why)
+        if wish is not None:
+            ground.row = self._helm.begin_anew("reset", wish, begun)
+        else:
+            with ground.database.transaction() as tx:
+                row = begun(tx)
+            ground.row = row
         crash.here(CrashPoint.GENERATION_BEGUN)
-        ground.row = begun
         ground.checkpoint.make()
+        ground.checkpoint.forget_older()
 
     def _as_configured(self, topic: Topic) -> dict[int, int]:
         ground = self._ground

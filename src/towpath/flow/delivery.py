@@ -133,6 +133,14 @@ def version_of(incarnation: int, offset: int) -> int:
     return (incarnation << OFFSET_BITS) + offset
 
 
+def versions_of(incarnation: int, offsets: Sequence[int]) -> list[int]:
+    """The versions of many."""
+    for offset in (min(offsets, default=0), max(offsets, default=0)):
+        version_of(incarnation, offset)
+    first = incarnation << OFFSET_BITS
+    return [first + offset for offset in offsets] if first else [*offsets]
+
+
 def _text(text: str) -> bytes:
     encoded = text.encode()
     return _length(len(encoded)) + encoded

@@ -6,7 +6,7 @@ any that begin so, so that a record which fails again after a replay does not gr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -22,13 +22,13 @@ ERROR, GAP = "error", "gap"
 
 @dataclass(frozen=True, slots=True)
 class BatchName:
-    """The batch in which something failed."""
+    """The batch in which something failed. What a reset has passed over belongs to none, only to a generation."""
 
     flow: str
     stage: str
     version: str
     generation: int
-    batch_id: int
+    batch_id: int | None
     hash: str
     process: str
 
@@ -45,7 +45,7 @@ class ErrorRecord:
     partition: int
     offset: int  # of a gap: its first
     failure: Failure
-    batch_id: int
+    batch_id: int | None  # None: a gap that a reset has left
     generation: int
     hash: str
     output: str | None
@@ -59,6 +59,7 @@ class ErrorRecord:
         """Raises `KeyError` or `ValueError` when it is no error record of a flow."""
         said = {name: (value or b"").decode() for name, value in record.headers if name.startswith(PREFIX)}
         get = {name.removeprefix(PREFIX): value for name, value in said.items()}
+        is_of_batch = get["kind"] != GAP or "batch" in get
         return cls(
             get["kind"],
             get["flow"],
@@ -68,9 +69,9 @@ class ErrorRecord:
             int(get["partition"]),
             int(get["offset"]),
             Failure(ErrorCode(int(get["code"])), get["step"], get["exception"], get["message"], get.get("trace", "")),
-            int(get["batch"]),
+            int(get["batch"]) if is_of_batch else None,
             int(get["generation"]),
-            get["hash"],
+            get["hash"] if is_of_batch else "",
             get.get("output"),
             get.get("delivery"),
             int(get.get("attempt", 1)),
@@ -79,18 +80,24 @@ class ErrorRecord:
         )
 
 
-def error_records(failed: Iterable[Failed], batch: BatchName, topic_ids: Mapping[str, str]) -> Iterator[NewRecord]:
-    """The error records of a batch, in the order of its reports."""
+def error_records(
+    failed: Iterable[Failed],
+    batch: BatchName,
+    topic_ids: Mapping[str, str],
+    carried: Callable[[Failed], Mapping[str, str]] = lambda one: {},
+) -> Iterator[NewRecord]:
+    """The error records of a batch, in the order of its reports. `carried` is what one keeps of its own headers."""
     for one in failed:
         details = {
             "kind": ERROR,
-            **_names(batch),
+            **names_of(batch),
             "topic": one.topic,
             "topic-id": topic_ids.get(one.topic, ""),
             "partition": str(one.partition),
             "offset": str(one.offset),
             "timestamp": str(one.timestamp_ms),
             **_failure(one.failure),
+            **carried(one),
         }
         if one.output is not None:
             details["output"] = one.output
@@ -104,7 +111,7 @@ def gap_record(gap: Range, reason: str, batch: BatchName) -> NewRecord:
     failure = Failure(ErrorCode.OFFSET_NOT_AVAILABLE, "extract", "OffsetNotAvailable", reason)
     details = {
         "kind": GAP,
-        **_names(batch),
+        **names_of(batch),
         "topic": gap.topic,
         "topic-id": gap.topic_id,
         "partition": str(gap.partition),
@@ -115,16 +122,16 @@ def gap_record(gap: Range, reason: str, batch: BatchName) -> NewRecord:
     return NewRecord(None, f"{gap.topic}/{gap.partition}".encode(), _headers((), details))
 
 
-def _names(batch: BatchName) -> dict[str, str]:
-    return {
+def names_of(batch: BatchName) -> dict[str, str]:
+    """What is written into every record of ours, by name without the prefix."""
+    names = {
         "flow": batch.flow,
         "stage": batch.stage,
         "version": batch.version,
         "generation": str(batch.generation),
-        "batch": str(batch.batch_id),
-        "hash": batch.hash,
         "process": batch.process,
     }
+    return names if batch.batch_id is None else names | {"batch": str(batch.batch_id), "hash": batch.hash}
 
 
 def _failure(failure: Failure) -> dict[str, str]:

@@ -25,6 +25,7 @@ from towpath.errors import BadFlow
 from towpath.flow.graph import Stage, checked_stages
 from towpath.flow.nodes import Each, Expectation, Node, Output, Source, Step
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.takes import TYPE_FIELD, Takes
 from towpath.flow.text.reading import Duplicates
 from towpath.flow.text.schema import Extra, Schema
 from towpath.flow.topic_reference import TopicReference
@@ -50,6 +51,7 @@ class Flow:
         starting: Literal["earliest", "latest"] | None = None,
         max_record_bytes: int | None = None,
         error_topic: str | None = None,
+        type_field: str = TYPE_FIELD,
     ) -> None:
         if not NAME.fullmatch(name):
             raise BadFlow(f"a flow is named with letters, digits, - and _, 80 at most, not {name!r}")
@@ -64,6 +66,7 @@ class Flow:
         self.starting = starting
         self.max_record_bytes = max_record_bytes
         self.error_topic = error_topic or f"{name}.errors"
+        self.type_field = type_field
         self.nodes: list[Node] = []
         self.outputs: list[Output] = []
 
@@ -97,15 +100,20 @@ class Flow:
         extra: Extra = "keep",
         duplicates: Duplicates = "refuse",
         topics: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[..., Any]], Step]:
-        """Make a step of a function from a DataFrame to a DataFrame."""
+        """Make a step of a function from a DataFrame to a DataFrame.
+
+        It takes everything, or only records of some topics, or of some types: the text in the column `type`, or in the
+        one that the flow names as its `type_field`. What it does not take is filtered, and counted to it.
+        """
 
         def made(function: Callable[..., Any]) -> Step:
             above = self._inputs(inputs, schema, extra, duplicates)
-            step = Step(
-                self._free_name(name or function.__name__), above, function, _expectations(function), _named(topics)
-            )
+            called = self._free_name(name or function.__name__)
+            takes = Takes.of(called, topics, types, self.type_field)
+            step = Step(called, above, function, _expectations(function), takes)
             self.nodes.append(step)
             return step
 
@@ -118,6 +126,7 @@ class Flow:
         extra: Extra = "keep",
         duplicates: Duplicates = "refuse",
         topics: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
         timeout_s: float | None = None,
         effects: bool = False,
         name: str | None = None,
@@ -125,6 +134,7 @@ class Flow:
         """Make a step of a Python function of one document: it returns none (filtered), one, or a list of several.
 
         A function with a second parameter is also given the record: topic, partition, offset, key, headers, time, id.
+        `topics` and `types` are as in `step`; the type is the text in that field of the document.
         """
 
         def made(function: Callable[..., Any]) -> Each:
@@ -135,7 +145,8 @@ class Flow:
                 raise BadFlow(f"each {called!r}: timeout_s must be above 0, not {timeout_s!r}")
             above = self._inputs(inputs, schema, extra, duplicates)
             wants = len(inspect.signature(function).parameters) > 1
-            each = Each(self._free_name(called), above, function, timeout_s, wants, effects, _named(topics))
+            takes = Takes.of(called, topics, types, self.type_field)
+            each = Each(self._free_name(called), above, function, timeout_s, wants, effects, takes)
             self.nodes.append(each)
             return each
 
@@ -205,7 +216,3 @@ def expect(name: str, expression: str) -> Callable[[Function], Function]:
 def _expectations(function: Callable[..., Any]) -> tuple[Expectation, ...]:
     rules: tuple[Expectation, ...] = getattr(function, EXPECTATIONS, ())
     return rules
-
-
-def _named(topics: Iterable[str] | None) -> frozenset[str] | None:
-    return None if topics is None else frozenset(topics)

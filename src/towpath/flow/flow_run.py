@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.db import Database
@@ -63,13 +64,25 @@ class _Running:
     thread: threading.Thread | None = None
     error: BaseException | None = None
     until_idle: bool = False
+    is_over: bool = False
 
-    def work(self) -> None:
+    def work(self, others_work: Callable[[], bool]) -> None:
         try:
-            self.run.run(until_idle=self.until_idle)
+            self.run.run(until_idle=self.until_idle, others_work=others_work)
         except BaseException as error:
             self.error = error
             logger.error("stage %s ended: %s", self.ground.name, error, exc_info=error)
+        finally:
+            self.is_over = True
+
+    @property
+    def works(self) -> bool:
+        """Whether its process has something to do for it, also while it is paused: not when a person is needed."""
+        return not self.is_over and self.helm.state is not PilotState.HALTED
+
+
+def _any_works(stages: list[_Running]) -> bool:
+    return any(each.works for each in stages)
 
 
 @dataclass(slots=True)
@@ -92,7 +105,13 @@ class FlowRun:
             raise
         for running in self._running:
             running.until_idle = until_idle
-            running.thread = threading.Thread(target=running.work, name=f"stage-{running.ground.name}", daemon=True)
+            others = [other for other in self._running if other is not running]
+            running.thread = threading.Thread(
+                target=running.work,
+                args=(partial(_any_works, others),),
+                name=f"stage-{running.ground.name}",
+                daemon=True,
+            )
             running.thread.start()
 
     def _take(self, stage: Stage) -> _Running:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from towpath.db import Database
 from towpath.db.event_log import EventLog
-from towpath.errors import FlowHalted, OffsetOutOfRange, TopicReplaced, UnknownPartition
+from towpath.errors import DatabaseUnavailable, FlowHalted, OffsetOutOfRange, TopicReplaced, UnknownPartition
 from towpath.events import Events
 from towpath.flow.checkpoint import Checkpoint
+from towpath.flow.error_box import ErrorBox
 from towpath.flow.flow import Flow
 from towpath.flow.graph import Stage
 from towpath.flow.ledger import Ledger
@@ -20,6 +21,8 @@ from towpath.flow.positions import Positions, Range, Spot
 from towpath.flow.stage_store import Stage as StageRow
 from towpath.flow.stage_store import StageStore
 from towpath.flow.topics import FlowTopics
+from towpath.flow.wish import Wish
+from towpath.flow.worker.reentry import Reentry
 from towpath.log.log import Log
 from towpath.log.topic import Topic
 from towpath.settings import Settings
@@ -80,6 +83,10 @@ class Ground:
         return Path(self.settings.flow.directory).absolute() / self.flow.name / "blobs"
 
     @property
+    def error_box(self) -> ErrorBox:
+        return ErrorBox(self.log, self.topics.errors, self.settings.log.max_record_bytes, self.blobs)
+
+    @property
     def topic_ids(self) -> dict[str, str]:
         return {name: ids[-1] for name, ids in self.row.topics.items()}
 
@@ -87,8 +94,27 @@ class Ground:
     def incarnations(self) -> Mapping[str, int]:
         return {name: len(ids) - 1 for name, ids in self.row.topics.items()}
 
+    def wish(self) -> Wish | None:
+        """What people want of the stage, until it is done. While the database is away nobody knows: ask again."""
+        try:
+            with self.database.read() as tx:
+                return self.stages.wish(tx, self.row.flow, self.row.name, self.owner)
+        except DatabaseUnavailable:
+            return None
+
+    def reentry(self) -> Reentry:
+        """How the stage takes what comes back. The first stage of a flow answers for what is for none."""
+        stages = [stage.name for stage in self.flow.stages()]
+        is_first = self.stage.name == stages[0]
+        return Reentry(self.topics.reentry, self.stage.name, frozenset(stages), is_first, dict(self.row.topics))
+
     def look(self) -> None:
-        """Find the topics that are read; `UnknownTopic` when one is not there."""
+        """Find the topics that are read, and the row as it is; `UnknownTopic` when one of the topics is not there.
+
+        The row is written by this process alone, but it may not know whether its last writing has come to pass.
+        """
+        with self.database.read() as tx:
+            self.row = self.stages.read(tx, self.row.flow, self.row.name)
         self.found = {name: self.log.topic(name) for name in self.input_topics}
 
     def kept(self) -> dict[Spot, int]:

@@ -2,6 +2,9 @@
 
 Unusual moves are written at once. Those from batch to batch happen many times a second; they are written when the last
 writing was long enough ago, so what people see is at most that old.
+
+What a person has asked for is settled in the transaction that writes the move which it asked for. A process that dies
+before leaves both undone, and the next one does them.
 """
 
 from __future__ import annotations
@@ -11,20 +14,24 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from towpath.clock import MICROS
-from towpath.db import Database
+from towpath.db import Database, Transaction
 from towpath.db.event_log import EventLog
-from towpath.errors import DatabaseUnavailable
+from towpath.errors import CommitUnknown, DatabaseUnavailable
 from towpath.events import Event, Events
 from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits, is_memorable, move_event
 from towpath.flow.stage_store import StageStore
+from towpath.flow.wish import Wish
 from towpath.settings import FlowSettings
 
 logger = logging.getLogger(__name__)
 
 MOST_UNTOLD = 100  # moves that happen while the database is away
+T = TypeVar("T")
+
 _ORDER = (PilotState.EXTRACT, PilotState.TRANSFORM, PilotState.LOAD, PilotState.ERRORS)
 
 
@@ -54,6 +61,7 @@ class Helm:
         self._written_at = 0.0
         self._time = (pilot.since, time.monotonic())
         self._untold: deque[Event] = deque(maxlen=MOST_UNTOLD)
+        self._granted: Wish | None = None  # done, and to be settled with the next writing
         self.pilot = pilot
 
     @property
@@ -85,13 +93,41 @@ class Helm:
     def hold(self, trouble: Trouble) -> None:
         self._turn(lambda pilot, now: pilot.held(trouble, now, self._waits))
 
-    def resume(self) -> None:
-        self._turn(lambda pilot, now: pilot.resumed(now))
+    def resume(self, wish: Wish | None = None) -> None:
+        self._turn(lambda pilot, now: pilot.resumed(now), wish)
 
-    def rest(self, state: PilotState, reason: str) -> None:
+    def rest(self, state: PilotState, reason: str, wish: Wish | None = None) -> None:
         rests = {PilotState.PAUSED: Pilot.paused, PilotState.STOPPED: Pilot.stopped, PilotState.HALTED: Pilot.halted}
         if self.state is not state:
-            self._turn(lambda pilot, now: rests[state](pilot, reason, now))
+            self._turn(lambda pilot, now: rests[state](pilot, reason, now), wish)
+        elif wish is not None:
+            self.settle(wish)
+
+    def settle(self, wish: Wish) -> None:
+        """What was wanted is so already, or cannot be."""
+        with self._lock:
+            self._granted = wish
+            self._save()
+
+    def begin_anew(self, reason: str, wish: Wish, change: Callable[[Transaction], T]) -> T:
+        """Go to `configure` from any state, in one transaction with a change that a person has asked for."""
+        with self._lock:
+            now, before = self._now(), self.pilot
+            rested = before if before.state is PilotState.STOPPED else before.stopped(reason, now)
+            after = rested.resumed(now)
+            self._granted = wish
+            moves = [(before, rested), (rested, after)] if rested is not before else [(before, after)]
+            told = [move_event(self._which[0], self._which[1], one, other) for one, other in moves]
+            try:
+                with self._database.transaction() as tx:
+                    changed = change(tx)
+                    self._write(tx, after, told)
+            except CommitUnknown:
+                self.pilot = after  # it looks at its row again when it configures itself
+                raise
+            self._untold.clear()
+            self._granted, self.pilot = None, after
+            return changed
 
     def is_due(self) -> bool:
         return self.pilot.is_due(self._now())
@@ -102,33 +138,41 @@ class Helm:
             if time.monotonic() - self._written_at >= self._sample_s:
                 self._save()
 
-    def _turn(self, step: Callable[[Pilot, int], Pilot]) -> None:
+    def _turn(self, step: Callable[[Pilot, int], Pilot], wish: Wish | None = None) -> None:
         with self._lock:
             before = self.pilot
+            self._granted = wish or self._granted
             after = step(before, self._now())
             if after is before:
                 return
             self.pilot = after
             event = move_event(self._which[0], self._which[1], before, after)
-            if is_memorable(before, after):
+            if is_memorable(before, after) or wish is not None:
                 self._untold.append(event)
                 self._save()
             else:
                 self._events.publish(event)
+                if after.is_waiting:  # a probe has failed: others want to see how often, and when the next one is
+                    self._save()
 
     def _save(self) -> None:
         """Write the pilot and what is to be told of it. While the database is away both wait for the next time."""
-        flow, stage, owner = self._which
         try:
             with self._database.transaction() as tx:
-                self._stages.save_pilot(tx, flow, stage, owner, self.pilot)
-                for event in self._untold:
-                    self._event_log.record(tx, event)
+                self._write(tx, self.pilot)
         except DatabaseUnavailable:
-            logger.warning("%s/%s is %s; the database is away and does not know", flow, stage, self.state)
+            logger.warning("%s/%s is %s; the database is away and does not know", *self._which[:2], self.state)
         else:
             self._untold.clear()
+            self._granted = None
         self._written_at = time.monotonic()
+
+    def _write(self, tx: Transaction, pilot: Pilot, more: Sequence[Event] = ()) -> None:
+        self._stages.save_pilot(tx, *self._which, pilot)
+        for event in (*self._untold, *more):
+            self._event_log.record(tx, event)
+        if self._granted is not None:
+            self._stages.settle_wish(tx, *self._which, self._granted)
 
     def _now(self) -> int:
         """The database's time; while it is away, as it would be by this machine's clock."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.takes import EVERYTHING, Takes
 from towpath.flow.text.reading import Duplicates
 from towpath.flow.text.schema import Schema
 
@@ -41,7 +42,7 @@ class Step:
     inputs: tuple[Node, ...]
     function: Callable[..., Any] = field(repr=False)
     expectations: tuple[Expectation, ...] = ()
-    topics: frozenset[str] | None = None
+    takes: Takes = EVERYTHING
 
     def __call__(self, *frames: Any) -> Any:
         return self.function(*frames)
@@ -57,7 +58,7 @@ class Each:
     timeout_s: float | None = None
     wants_record: bool = False
     effects: bool = False
-    topics: frozenset[str] | None = None
+    takes: Takes = EVERYTHING
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)

@@ -9,7 +9,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from towpath.flow.worker.loading import EVERY_OUTPUT
 from towpath.flow.worker.report import Counts, Failed, read_counts, read_failures
+
+
+@dataclass(slots=True)
+class Returned:
+    """How far each record came that had come back, by partition/offset in the re-entry topic."""
+
+    went_on: dict[str, set[str]] = field(default_factory=dict)  # by segment
+    gone: dict[str, str] = field(default_factory=dict)  # the function that gave nothing for it
+    chain: list[tuple[str, str]] = field(default_factory=list)
+
+    def filtered_by(self, place: str) -> str | None:
+        """The step by which a record that has not failed was filtered; None: it was loaded."""
+        for at, (segment, step) in enumerate(self.chain):
+            if place not in self.went_on.get(segment, ()):
+                return self.gone.get(place) or (step if at else EVERY_OUTPUT)
+        return None
 
 
 @dataclass(slots=True)
@@ -31,6 +48,7 @@ class Outcome:
     digests: dict[str, dict[str, str]] = field(default_factory=dict)  # by output and unit
 
     kept: list[Failed] | None = None
+    returned: Returned = field(default_factory=lambda: Returned())
 
     @property
     def failures(self) -> Iterator[Failed]:
@@ -75,7 +93,7 @@ def gather(directory: Path, chain: list[tuple[str, str]]) -> Outcome:
     `chain` names the segments in order with the DataFrame step that stands before each: what left one segment and did
     not come to the next was filtered by that step.
     """
-    outcome = Outcome()
+    outcome = Outcome(returned=Returned(chain=chain))
     sums: dict[str, Counts] = {}
     for path in sorted(directory.glob("*.json")):
         segment, _, unit = path.stem.rpartition("-")
@@ -87,6 +105,8 @@ def gather(directory: Path, chain: list[tuple[str, str]]) -> Outcome:
         total.entered += counts.entered
         total.left += counts.left
         total.refused += counts.refused
+        outcome.returned.went_on.setdefault(segment, set()).update(counts.went_on)
+        outcome.returned.gone.update(counts.gone)
     for (before, _), (after, step) in pairwise(chain):
         if gone := sums.get(before, Counts()).left - sums.get(after, Counts()).entered:
             outcome.filtered[step] += gone

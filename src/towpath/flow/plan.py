@@ -23,6 +23,7 @@ from towpath.errors import BadFlow, TowpathError
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.graph import Stage
 from towpath.flow.nodes import Each, Expectation, Node, Output, Source, Step
+from towpath.flow.taking import check_types, taken
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.calling import Call
 from towpath.flow.worker.giving import GiveColumns
@@ -100,6 +101,8 @@ class Plan:
         if rows.begin is not None:
             begin, frame = rows.begin, rows.frame
         else:
+            for first in (chain[0] for chain in chains if chain):
+                check_types(rows.frame, first)
             names = self._needed(rows, has_calls=any(chains))
             begin, frame = self._read_columns(rows, root, names)
         segment = self._segment(root.name, begin, tuple(map(self._call, shared)), loads)
@@ -143,7 +146,14 @@ class Plan:
         raise BadFlow(f"step {step.name!r} has several inputs; give it one source of several topics: topic('a', 'b')")
 
     def _read(self, records: DataFrame, source: Source) -> Rows:
-        begin = ReadRecords(source.name, self._max_record_bytes, source.duplicates, source.schema, self._excluded)
+        begin = ReadRecords(
+            source.name,
+            self._max_record_bytes,
+            source.duplicates,
+            source.schema,
+            self._excluded,
+            self._batch.reentry,
+        )
         schema = source.schema
         only = schema.known if schema is not None and schema.extra == "drop" else None
         rows = Rows(records, begin, only=only)
@@ -201,8 +211,8 @@ class Plan:
         return replace(rows, frame=passed, unmet=None)
 
     def _step(self, step: Step, given: Rows) -> Rows:
-        if step.topics is not None:
-            given = replace(given, frame=given.frame.where(F.col(f"{RECORD}.topic").isin(sorted(step.topics))))
+        back = self._batch.reentry
+        given = replace(given, frame=taken(given.frame, step, None if back is None else back.topic))
         before = _identities(given.frame)
         frame = step.function(given.frame)
         if not isinstance(frame, DataFrame):
@@ -226,7 +236,9 @@ class Plan:
     def _call(self, each: Each) -> Call:
         batch = self._batch
         ids = DeliveryIds(batch.flow, batch.stage, "")
-        return Call(each.name, each.function, each.timeout_s, each.wants_record, each.topics, batch.topic_ids, ids)
+        return Call(
+            each.name, each.function, each.timeout_s, each.wants_record, each.takes, batch.topic_ids, ids, batch.reentry
+        )
 
     def _segment(
         self,

@@ -12,10 +12,12 @@ from towpath.flow.ground import Ground
 from towpath.flow.ledger_row import Batch
 from towpath.flow.outcome import Outcome
 from towpath.flow.positions import Spot
+from towpath.flow.topics import group_of
 
 logger = logging.getLogger(__name__)
 
 RATE_WINDOW_S = 10.0
+GROUP_S = 5.0  # Kafka wants a connection for each commit of positions
 
 
 class Sampler:
@@ -28,6 +30,9 @@ class Sampler:
         self._stops: dict[Spot, int] = {}
         self._generation = 0
         self._done: deque[tuple[float, int]] = deque()  # when, how many records
+        self._group = group_of(ground.row.flow, ground.row.name)
+        self._told: dict[tuple[str, int], int] = {}  # where the log believes the stage to be
+        self._told_at = -GROUP_S
         self.totals: Counter[str] = Counter()
         self.latest: dict[str, Any] = {}
         self.idle_looks = 0  # how often in a row there was nothing to read
@@ -54,6 +59,13 @@ class Sampler:
         except (LogError, DatabaseUnavailable) as error:
             logger.debug("%s cannot be looked at: %s", self._ground.name, error)
 
+    def finish(self) -> None:
+        """Tell the log where the stage has come to, now that it rests."""
+        if self.latest:
+            self._told_at = -GROUP_S
+            self._looked_at = 0.0
+            self.sample()
+
     def _look(self, now: float) -> None:
         ground = self._ground
         if self._generation != ground.row.generation:
@@ -68,6 +80,18 @@ class Sampler:
         self.latest = {"partitions": partitions, "lag": lag, "rate": self._rate(now), "totals": dict(self.totals)}
         with ground.database.transaction() as tx:
             ground.stages.save_sample(tx, ground.row.flow, ground.row.name, ground.owner, self.latest)
+        self._tell({(each["topic"], each["partition"]): each["position"] for each in partitions}, now)
+
+    def _tell(self, reached: dict[tuple[str, int], int], now: float) -> None:
+        """Commit the positions for the log's sake. Nothing of the stage's own depends on them."""
+        if reached == self._told or now - self._told_at < GROUP_S:
+            return
+        self._told_at = now
+        try:
+            self._ground.log.commit_positions(self._group, reached)
+            self._told = reached
+        except Exception as error:
+            logger.warning("%s: the log does not know how far it is: %s", self._ground.name, error)
 
     def _partition(self, topic: str, id: str, number: int, end: int) -> dict[str, Any]:
         position = self._stops.get((id, number), 0)

@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from towpath.errors import BadFlow, BadSettings, BadValue, DatabaseUnavailable, FlowHalted, NotTheOnlyOne
+from towpath.errors import BadFlow, BadSettings, BadValue, FlowHalted, NotTheOnlyOne
 from towpath.events import Event, EventKind
 from towpath.flow.batch_run import BatchRun
 from towpath.flow.classify import classify
@@ -28,6 +28,7 @@ from towpath.flow.judge import Judge
 from towpath.flow.pilot import PilotState, Trouble
 from towpath.flow.probe import Outage, Probe
 from towpath.flow.sampling import Sampler
+from towpath.flow.searching import BatchGivenUp
 from towpath.flow.wish import Wish, WishKind
 from towpath.log.spark_source import read_stream
 
@@ -39,10 +40,6 @@ IDLE_LOOKS = 2
 
 # What no waiting mends: the flow file, the settings or the ledger need a person.
 FOR_A_PERSON = (BadFlow, BadSettings, FlowHalted)
-
-
-class _BeginsNone(Exception):
-    """No error: Spark called for a batch while the stage was ending."""
 
 
 class StageRun:
@@ -62,7 +59,8 @@ class StageRun:
         self._suspect: Probe | None = None
         self._asked_at = 0.0
         self._reason = "stopped"
-        self._pause = ""  # why it is to be paused
+        self._stopping: Wish | None = None  # a person's, to end it
+        self._pausing: Wish | None = None
         self._in_batch = False
         self._begins_none = False
 
@@ -71,20 +69,33 @@ class StageRun:
         self._reason = reason
         self._stop.set()
 
-    def run(self, *, until_idle: bool = False) -> PilotState:
-        """Run until it comes to rest, and return in which state."""
+    def run(self, *, until_idle: bool = False, others_work: Callable[[], bool] = lambda: False) -> PilotState:
+        """Run until it comes to rest, and return in which state. Halted, it listens as long as other stages work."""
         self._helm.start()
         if self._helm.state is PilotState.HALTED:
             self._listen()  # somebody may have said resume since
         try:
-            while self._helm.state not in (PilotState.STOPPED, PilotState.HALTED):
-                if (self._stop.is_set() or self._pause) and self._is_between_batches():
+            while not self._is_over(others_work):
+                if (self._stop.is_set() or self._pausing) and self._is_between_batches():
                     self._rest()
                 else:
                     self._turn(until_idle)
         finally:
             self._end_query()
+        self._sampler.finish()
         return self._helm.state
+
+    def _is_over(self, others_work: Callable[[], bool]) -> bool:
+        """Whether nothing is left to do here. A pause and a halt outlive the process, unless a person said stop."""
+        is_ended = self._stop.is_set() and self._stopping is None
+        match self._helm.state:
+            case PilotState.STOPPED:
+                return True
+            case PilotState.PAUSED:
+                return is_ended
+            case PilotState.HALTED:
+                return is_ended or (self._stopping is None and not others_work())
+        return False
 
     def _is_between_batches(self) -> bool:
         """Whether no batch runs. From now on none begins: to end a query in the middle of one would undo its work."""
@@ -94,10 +105,15 @@ class StageRun:
     def _rest(self) -> None:
         self._end_query()
         if self._stop.is_set():
-            self._helm.rest(PilotState.STOPPED, self._reason)
-        else:
-            self._helm.rest(PilotState.PAUSED, self._pause)
-        self._pause = ""
+            if self._stopping is None and (wish := self._ground.wish()) is not None and wish.kind is WishKind.STOP:
+                self._stopping = wish  # asked for a moment ago: it is done now
+            self._helm.rest(PilotState.STOPPED, self._reason, self._stopping)
+        elif self._pausing is not None:
+            if self._helm.state is PilotState.HALTED:
+                self._helm.settle(self._pausing)  # it rests, and needs a person
+            else:
+                self._helm.rest(PilotState.PAUSED, _told(self._pausing), self._pausing)
+        self._pausing = None
 
     def _turn(self, until_idle: bool) -> None:
         """One look at the state: do its work, or wait."""
@@ -113,13 +129,13 @@ class StageRun:
                     self._wait(self._helm.resume)
                 case PilotState.HELD:
                     self._wait(self._probe)
-                case PilotState.PAUSED:
+                case PilotState.PAUSED | PilotState.HALTED:
                     self._stop.wait(LOOK_S)
                 case _:
                     self._flow(until_idle)
         except NotTheOnlyOne:
             raise
-        except _BeginsNone:
+        except BatchGivenUp:
             self._end_query()
         except FOR_A_PERSON as error:
             self._end_query()
@@ -167,6 +183,7 @@ class StageRun:
 
     def _start_query(self) -> StreamingQuery:
         ground = self._ground
+        ground.kept()  # raises where a topic was made again: Spark would go on in it at the old offset, or find no news
         starting = {(each.topic, each.partition): each.start for each in ground.row.starting}
         records = read_stream(
             ground.spark, ground.log, ground.input_topics, starting, ground.settings.flow.max_batch_records
@@ -184,7 +201,7 @@ class StageRun:
         self._in_batch = True
         try:
             if self._begins_none:
-                raise _BeginsNone
+                raise BatchGivenUp
             self._run_batch(records, batch_id)
         except BaseException as error:
             self._batch_error = error
@@ -194,7 +211,8 @@ class StageRun:
 
     def _run_batch(self, records: DataFrame, batch_id: int) -> None:
         excluded = self._excluded.setdefault(batch_id, {})
-        run = BatchRun(self._ground, self._helm, self._judge, batch_id, records, self._nonce, excluded=excluded)
+        parts = (self._ground, self._helm, self._judge, batch_id, records, self._nonce)
+        run = BatchRun(*parts, excluded=excluded, is_ending=lambda: self._begins_none)
         outcome = run.run()
         self._excluded.clear()
         if outcome is None:
@@ -211,6 +229,7 @@ class StageRun:
 
     def _end_query(self) -> None:
         query, self._query = self._query, None
+        self._begins_none = True  # Spark waits for a batch that is at work: a search in it ends now
         if query is not None and query.isActive:
             query.stop()
         self._batch_error = None
@@ -234,27 +253,31 @@ class StageRun:
         if time.monotonic() - self._asked_at < WISH_S:
             return
         self._asked_at = time.monotonic()
-        ground = self._ground
+        if (wish := self._ground.wish()) is None:
+            return
         try:
-            with ground.database.transaction() as tx:
-                wish = ground.stages.take_wish(tx, ground.row.flow, ground.row.name, ground.owner)
-        except DatabaseUnavailable:
-            return  # asked again at the next look
-        if wish is not None:
             self._grant(wish)
+        except (NotTheOnlyOne, *FOR_A_PERSON):
+            raise
+        except Exception as error:
+            # It is no work of the present state that has failed. The wish is still there at the next look.
+            logger.warning("%s: %s cannot be done yet (%s): %s", self._ground.name, wish.kind, wish.who, error)
 
     def _grant(self, wish: Wish) -> None:
-        reason = f"{wish.who}: {wish.why}"
         match wish.kind:
             case WishKind.STOP:
-                self.stop(reason)
+                self._stopping = wish
+                self.stop(_told(wish))
             case WishKind.PAUSE:
-                self._pause = reason
+                self._pausing = wish
             case WishKind.RESUME:
-                self._pause = ""
-                if self._helm.pilot.is_resting or self._helm.pilot.is_waiting:  # else it went on by itself meanwhile
-                    self._helm.resume()
+                self._pausing = None
+                if self._helm.pilot.is_resting or self._helm.pilot.is_waiting:
+                    self._helm.resume(wish)
+                else:
+                    self._helm.settle(wish)  # it went on by itself meanwhile
             case WishKind.RESET:
+                self._pausing = None
                 self._reset(wish)
 
     def _reset(self, wish: Wish) -> None:
@@ -262,10 +285,15 @@ class StageRun:
             check_reset(wish.arguments)
         except BadValue as error:
             logger.warning("%s: the reset that %s asked for is not possible: %s", self._ground.name, wish.who, error)
+            self._helm.settle(wish)
             return
         self._end_query()
         self._excluded.clear()
-        Configuring(self._ground, self._helm).reset_to(wish.arguments)
+        Configuring(self._ground, self._helm).reset_to(wish)
+
+
+def _told(wish: Wish) -> str:
+    return f"{wish.who}: {wish.why}"
 
 
 def _trouble(outage: Outage) -> Trouble:

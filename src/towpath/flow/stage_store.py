@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from towpath.clock import to_datetime
+from towpath.clock import to_datetime, to_micros
 from towpath.db import Database, Queries, Transaction
 from towpath.db.database import Row
 from towpath.db.processes import ProcessStore
@@ -167,15 +167,18 @@ class StageStore:
             raise refusal(flow, stage, kind, self.read(tx, flow, stage).pilot.state)
         return before
 
-    def take_wish(self, tx: Transaction, flow: str, stage: str, owner: str) -> Wish | None:
-        """What is wanted, if anything; it is this process's to do now. Whoever does not run the stage gets nothing."""
+    def wish(self, tx: Transaction, flow: str, stage: str, owner: str) -> Wish | None:
+        """What is wanted, if anything, until it is settled. Whoever does not run the stage gets nothing."""
+        found = tx.rows(self._sql["read_wish"], {"flow": flow, "stage": stage, "owner": owner})
+        return _wish(found[0]) if found else None
+
+    def settle_wish(self, tx: Transaction, flow: str, stage: str, owner: str, wish: Wish) -> bool:
+        """Called in the transaction that does what was wanted: a wish must not be lost with its process.
+
+        False when something else is wanted by now, which is left as it is.
+        """
         which = {"flow": flow, "stage": stage, "owner": owner}
-        found = tx.rows(self._sql["read_wish"], dict(which))
-        if not found:
-            return None
-        kind, _, _, at, _ = found[0]
-        taken = tx.rows(self._sql["take_wish"], {**which, "wish": kind, "at": at})
-        return _wish(found[0]) if taken else None
+        return bool(tx.rows(self._sql["settle_wish"], {**which, "wish": wish.kind, "at": to_micros(wish.at)}))
 
 
 def take_stage(database: Database, stages: StageStore, flow: str, stage: str, owner: str) -> Stage:

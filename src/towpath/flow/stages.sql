@@ -79,8 +79,8 @@ returning $columns;
 -- What is wanted of the stage that this process runs.
 select $wish_columns from flow_stage where $mine and wish is not null;
 
--- name: take_wish
--- This process does what was wanted. No row: something else is wanted by now.
+-- name: settle_wish
+-- What was wanted is done, by what else is written in this transaction. No row: something else is wanted by now.
 update flow_stage set wish = null, wish_who = null, wish_why = null, wish_at = null, wish_args = null, updated_at = :now
 where $mine and wish = :wish and wish_at = :at
 returning flow;

@@ -10,6 +10,7 @@ from typing import Any
 
 from towpath.errors import BadFlow
 
+MOST_REMEMBERED = 1_000
 _SCALARS = (str, int, float, Decimal, date)
 
 
@@ -46,6 +47,11 @@ class Template:
         if self.is_fixed:
             fixed = self.text.format()
             return lambda document: fixed
+        if len(self.fields) == 1:
+            return _remembering(self._fill_of(), self.fields[0])
+        return self._fill_of()
+
+    def _fill_of(self) -> Callable[[Mapping[str, Any]], str]:
         text, fields = self.text, self.fields
 
         def fill(document: Mapping[str, Any]) -> str:
@@ -73,6 +79,24 @@ class Template:
 
     def __reduce__(self) -> tuple[type[Template], tuple[str]]:
         return Template, (self.text,)
+
+
+def _remembering(fill: Callable[[Mapping[str, Any]], str], field: str) -> Callable[[Mapping[str, Any]], str]:
+    """Names of targets are few: a text that was filled in before is not filled in again."""
+    known: dict[str, str] = {}
+
+    def filled(document: Mapping[str, Any]) -> str:
+        value = document.get(field)
+        if type(value) is not str:
+            return fill(document)
+        found = known.get(value)
+        if found is None:
+            found = fill(document)
+            if len(known) < MOST_REMEMBERED:
+                known[value] = found
+        return found
+
+    return filled
 
 
 class NotInTemplate(ValueError):

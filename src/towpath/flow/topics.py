@@ -6,12 +6,14 @@ what a checkpoint reads cannot be changed later.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from towpath.errors import TopicExists, UnknownTopic
 from towpath.log.log import Log
 
 FOREVER = "never"
+LONGEST_GROUP = 249  # characters that a log allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +38,15 @@ class FlowTopics:
                     log.create_topic(name, partitions, retention_s=FOREVER)
                 except TopicExists:
                     continue  # another stage was faster
+
+
+def group_of(flow: str, stage: str) -> str:
+    """The group under which the log knows what a stage has still to read: for its retention, and for tools.
+
+    Where a stage goes on is not asked of it but of the ledger.
+    """
+    name = f"towpath.{flow}.{stage}"
+    if len(name) <= LONGEST_GROUP:
+        return name
+    end = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{name[: LONGEST_GROUP - len(end) - 1]}.{end}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -41,7 +41,7 @@ class SinkLook:
     log: Log | None = None
 
     def find(self, stage: Stage, topic: str, topic_id: str, partition: int, offset: int) -> Look:
-        """Read each output of the stage, the whole of it: nothing says where in a sink a delivery is."""
+        """Read each output of the stage. An index is asked for ids; of other sinks nothing says where in it to look."""
         look = Look()
         if self.flow is None or self.log is None:
             return look
@@ -54,15 +54,17 @@ class SinkLook:
                 ids.of(topic_id, partition, offset, ordinal): f"{place}:{ordinal}" if ordinal else place
                 for ordinal in range(MOST_ORDINALS)
             }
-            for each in _deliveries(self.log, output.sink, stage, ids, look):
+            for each in _deliveries(self.log, output.sink, stage, ids, look, list(wanted.values())):
                 if each.delivery_id in wanted:
                     id = wanted[each.delivery_id] if output.sink.id is None else None
                     look.found.append(Found(output.name, id, each.name))
         return look
 
 
-def _deliveries(log: Log, sink: Sink, stage: Stage, ids: DeliveryIds, look: Look) -> Iterator[Delivered]:
-    from towpath.flow.audit.sink_readers import open_reader  # sinks need their own packages
+def _deliveries(
+    log: Log, sink: Sink, stage: Stage, ids: DeliveryIds, look: Look, names: Sequence[str]
+) -> Iterator[Delivered]:
+    from towpath.flow.audit.sink_readers import CoordinatesReader, open_reader  # sinks need their own packages
 
     reader = open_reader(sink, log, stage.topics, ids)
     if isinstance(reader, Unreadable):
@@ -72,7 +74,7 @@ def _deliveries(log: Log, sink: Sink, stage: Stage, ids: DeliveryIds, look: Look
         if isinstance(reader, IndexReader):  # its ids are the flow's own: nobody knows which one to look for
             look.is_exact = False
             return
-        yield from reader.delivered()
+        yield from reader.named(names) if isinstance(reader, CoordinatesReader) else reader.delivered()
         look.is_exact = look.is_exact and reader.reach is Reach.ALL
     finally:
         reader.close()

@@ -21,6 +21,7 @@ PREFIX = "kafka."
 # How long the broker may hold a fetch for which it has nothing. Java's client says 500 ms, and a task of Spark's waits
 # with it: each small batch took half a second longer. A fetch for which there is something never waits.
 FETCH_WAIT_MS = 50
+REQUEST_MS = 30_000  # as Java's client has it
 MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -71,6 +72,7 @@ def connector_options(servers: str, settings: LogSettings, topics: list[str]) ->
     client = {PREFIX + name: value for name, value in java_properties(settings.client).items()}
     return {
         "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
+        **_patience(round(settings.timeout_s * 1000), client),
         **client,
         "kafka.bootstrap.servers": servers,
         "kafka.isolation.level": "read_committed",  # Spark's default shows aborted records
@@ -78,6 +80,17 @@ def connector_options(servers: str, settings: LogSettings, topics: list[str]) ->
         "includeHeaders": "true",
         # With "true" a batch whose records expired fails for ever. Loss is found by comparing offsets.
         "failOnDataLoss": "false",
+    }
+
+
+def _patience(timeout_ms: int, client: Mapping[str, str]) -> dict[str, str]:
+    """Spark asks a broker that is away three times, a minute each: so long nobody would see that it is away."""
+    request_ms = int(client.get("kafka.request.timeout.ms", min(REQUEST_MS, timeout_ms)))
+    return {
+        "kafka.request.timeout.ms": str(request_ms),
+        "kafka.default.api.timeout.ms": str(max(request_ms, timeout_ms)),  # Java's client refuses a shorter one
+        "kafkaConsumer.pollTimeoutMs": str(timeout_ms),
+        "fetchOffset.numRetries": "1",
     }
 
 

@@ -29,7 +29,8 @@ from towpath.spark.java import Java
 SPARK_KAFKA = "spark-kafka"
 KAFKA = "kafka"
 ELASTICSEARCH = "elasticsearch"
-SETS = (SPARK_KAFKA, KAFKA, ELASTICSEARCH)
+OPENSEARCH = "opensearch"  # for our own tests
+SETS = (SPARK_KAFKA, KAFKA, ELASTICSEARCH, OPENSEARCH)
 # Only Java reads a jar, and it believes what it reads. Other files are unpacked, by code that hashes them before.
 HASHED_EACH_TIME = "jar"
 HASHERS = 2

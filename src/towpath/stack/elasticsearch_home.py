@@ -1,4 +1,4 @@
-"""Elasticsearch's programs, unpacked once where the user that runs them can read them."""
+"""Elasticsearch's programs (and OpenSearch's), unpacked once where the user that runs them can read them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from towpath.stack.server import explaining
 from towpath.stack.server_user import ServerUser, shared_directory
 
 
-def install(user: ServerUser, java: Java, report: Report | None) -> Path:
+def install(user: ServerUser, java: Java, report: Report | None, name: str = ELASTICSEARCH) -> Path:
     """The directory with its programs, after fetching and unpacking what is not there yet."""
-    packed = read_lock(ELASTICSEARCH)[0]
-    archive = fetch(ELASTICSEARCH, java, report) / packed.file_name
-    place = _place(user) / f"{ELASTICSEARCH}-{packed.sha256[:12]}"
-    alone = exclusively(place.with_suffix(".lock"), lambda: tell_waiting(ELASTICSEARCH, report))
-    with explaining(ELASTICSEARCH, place), alone, zipfile.ZipFile(archive) as files:
+    packed = read_lock(name)[0]
+    archive = fetch(name, java, report) / packed.file_name
+    place = _place(user) / f"{name}-{packed.sha256[:12]}"
+    alone = exclusively(place.with_suffix(".lock"), lambda: tell_waiting(name, report))
+    with explaining(name, place), alone, zipfile.ZipFile(archive) as files:
         if not _is_complete(place, files):
             if not packed.fits(archive):
                 archive.unlink()
                 raise FetchFailed(f"{archive} was damaged and is deleted; run the same command again to fetch it anew")
             _unpack(files, place)
-    return place / f"{ELASTICSEARCH}-{packed.coordinates.revision}"
+    return place / f"{name}-{packed.coordinates.revision}"
 
 
 def _place(user: ServerUser) -> Path:

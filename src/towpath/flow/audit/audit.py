@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from towpath.db import Database
@@ -13,24 +13,27 @@ from towpath.flow.audit.counting import Counter, Progress, in_flight
 from towpath.flow.audit.deep import OutputCheck, take_ids
 from towpath.flow.audit.error_topic import read_errors
 from towpath.flow.audit.errors import ErrorsFound, check_errors
+from towpath.flow.audit.expected import ExpectedIds
 from towpath.flow.audit.problem import Problem, Unproven
 from towpath.flow.audit.readers import Reach, SinkReader, Unreadable, Versioned
+from towpath.flow.audit.returned import returned_to
 from towpath.flow.audit.segments import segments_of
 from towpath.flow.audit.verdict import OutputVerdict, Proof, Verdict
 from towpath.flow.audit.versions import VersionCheck
 from towpath.flow.audit.view import TopicState, take_view, topic_state
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.flow import Flow
+from towpath.flow.nodes import Output
 from towpath.flow.place import Places
 from towpath.flow.positions import Range
 from towpath.flow.sinks.index import INPUT, IndexSink
-from towpath.flow.sinks.index_reader import IndexReader
-from towpath.flow.sinks.sink import Sink
+from towpath.flow.sinks.index_reader import Found, IndexReader
 from towpath.flow.topics import FlowTopics
 from towpath.log.log import Log
 
 Telling = Callable[[str], Progress]  # given what is being read, where to tell how far it has come
 OWN_IDS = "its ids are the flow's own: which ones there should be, only its steps could say"
+NEWEST_OF_ID = "every record's id is there; the newest record of an id takes the place of the older ones"
 
 
 def _quiet(what: str) -> Progress:
@@ -82,25 +85,25 @@ class Audit:
 
     def _outputs(self, stage: StageRows, errors: ErrorsFound) -> list[OutputVerdict]:
         names = sorted({name for batch in stage.committed for name in _delivered_to(batch.counts, batch.digests)})
-        sinks = {output.name: output.sink for output in self.deep.outputs} if self.deep is not None else {}
-        return [self._output(stage, name, sinks.get(name), errors) for name in names]
+        declared = {output.name: output for output in self.deep.outputs} if self.deep is not None else {}
+        return [self._output(stage, name, declared.get(name), errors) for name in names]
 
-    def _output(self, stage: StageRows, name: str, sink: Sink | None, errors: ErrorsFound) -> OutputVerdict:
+    def _output(self, stage: StageRows, name: str, output: Output | None, errors: ErrorsFound) -> OutputVerdict:
         delivered = sum(batch.delivered(name) for batch in stage.committed)
         if self.deep is None:
             return OutputVerdict(stage.name, name, delivered)
-        if sink is None:
+        if output is None:
             why = "the flow file has no output of this name"
             return OutputVerdict(stage.name, name, delivered, Proof.NOT_PROVABLE, why=why)
         from towpath.flow.audit.sink_readers import open_reader  # sinks need their own packages
 
         ids = DeliveryIds(stage.flow, stage.name, name)
-        reader = open_reader(sink, self.log, stage.topics, ids)
+        reader = open_reader(output.sink, self.log, stage.topics, ids)
         if isinstance(reader, Unreadable):
             return OutputVerdict(stage.name, name, delivered, Proof.NOT_PROVABLE, why=reader.why)
         try:
             if isinstance(reader, IndexReader):
-                return self._by_versions(stage, name, delivered, sink, reader)
+                return self._by_versions(stage, output, delivered, reader, errors)
             return self._by_ids(stage, name, delivered, reader, errors)
         finally:
             reader.close()
@@ -109,7 +112,7 @@ class Audit:
         self, stage: StageRows, name: str, delivered: int, reader: SinkReader, errors: ErrorsFound
     ) -> OutputVerdict:
         found = take_ids(reader, self.telling(f"read back from {name}"))
-        segments = segments_of(list(stage.batches), self._beyond(stage))
+        segments = segments_of(list(stage.batches), self._beyond(stage), returned_to(self.log, stage))
         check = OutputCheck(stage, name, segments, reader, errors)
         before = len(self._problems)
         self._take(check.run(found))
@@ -118,24 +121,35 @@ class Audit:
         return OutputVerdict(stage.name, name, delivered, proof, check.found, check.matched.repeats, why)
 
     def _by_versions(
-        self, stage: StageRows, name: str, delivered: int, sink: Sink, reader: IndexReader
+        self, stage: StageRows, output: Output, delivered: int, reader: IndexReader, errors: ErrorsFound
     ) -> OutputVerdict:
         from towpath.flow.audit.sink_readers import starred
 
-        target = starred(sink.target)
-        reader.refresh(target)
-        documents = (Versioned(one.version, f"{one.id} of {one.target}") for one in reader.scan(target))
+        sink, before = output.sink, len(self._problems)
+        expected = ExpectedIds.of(stage, output)
+        if expected is not None:
+            expected.read(self.log, errors, self.telling(f"expected in {output.name}"))
+        reader.refresh(starred(sink.target))
         by_input = isinstance(sink, IndexSink) and sink.version == INPUT
-        check = VersionCheck(stage, name, self._beyond(stage), by_input)
-        before = len(self._problems)
-        self._take(check.run(documents))
+        check = VersionCheck(stage, output.name, self._beyond(stage), by_input)
+        self._take(check.run(_seen(reader.scan(starred(sink.target)), expected)))
+        self._take(expected.problems() if expected is not None else ())
         proof = Proof.WRONG if len(self._problems) > before else Proof.PARTLY
-        return OutputVerdict(stage.name, name, delivered, proof, check.found, why=OWN_IDS)
+        why = OWN_IDS if expected is None else NEWEST_OF_ID
+        return OutputVerdict(stage.name, output.name, delivered, proof, check.found, why=why)
 
     def _beyond(self, stage: StageRows) -> list[Range]:
         """What was delivered since the view was taken comes from records that are in the topics by now."""
         topics: dict[str, TopicState] = {name: topic_state(self.log, name) for name in stage.topics}
         return in_flight(stage, topics)
+
+
+def _seen(documents: Iterable[Found], expected: ExpectedIds | None) -> Iterator[Versioned]:
+    """The documents, each told to whoever expects some."""
+    for one in documents:
+        if expected is not None:
+            expected.see(one.id, one.version)
+        yield Versioned(one.version, f"{one.id} of {one.target}")
 
 
 def _delivered_to(*parts: object) -> set[str]:

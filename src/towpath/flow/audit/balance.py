@@ -68,15 +68,15 @@ class Balancing:
         for stage in self._view.stages:
             gaps = [gap.place for gap in stage.gaps]
             for batch in stage.committed:
-                yield from self._batch(stage, batch, gaps)
+                yield from self._batch(stage, batch)
             self._covered(stage, gaps)
             self._in_flight(stage)
             yield from self._beyond(stage)
             self.balance.skipped += sum(gap.stop - gap.start for gap in gaps)
 
-    def _batch(self, stage: StageRows, batch: BatchRow, gaps: list[Range]) -> Iterator[Problem | Unproven]:
+    def _batch(self, stage: StageRows, batch: BatchRow) -> Iterator[Problem | Unproven]:
         read = batch.count("read")
-        parts = list(readable(batch.ranges, gaps))
+        parts = list(_read_by(stage, batch))
         counted = {part: self._tallies[part.spot].count(part) for part in parts}
         there = sum(counted.values())
         deleted = [part for part in parts if not self._tallies[part.spot].is_whole(part)]
@@ -103,7 +103,7 @@ class Balancing:
         """What two generations have read has arrived once; what no batch has read has arrived all the same."""
         covered: dict[Spot, list[Range]] = {}
         for batch in stage.committed:
-            for part in readable(batch.ranges, gaps):
+            for part in _read_by(stage, batch):
                 before = covered.setdefault(part.spot, [])
                 if any(part.start < each.stop for each in before):
                     self._count_again(part, before)
@@ -147,6 +147,11 @@ def settle(balance: Balance, elsewhere: Mapping[Place, int]) -> Iterator[Problem
         yield Problem(ProblemKind.PLACES, "-", f"at most {failed} that have failed", f"{moved}")
     balance.places.update(elsewhere)
     balance.places[Place.FAILED] -= moved
+
+
+def _read_by(stage: StageRows, batch: BatchRow) -> Iterator[Range]:
+    """What a reset has passed over may have been read by a later generation: a gap counts in its own."""
+    return readable(batch.ranges, [gap.place for gap in stage.gaps if gap.generation == batch.generation])
 
 
 def _cover(covered: list[Range], part: Range) -> None:

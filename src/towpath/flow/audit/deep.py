@@ -128,7 +128,7 @@ class OutputCheck:
 
 
 def _of_full_length(id: bytes) -> bytes:
-    """What somebody else has written may have an id of any length: it stands for itself by a hash, and matches nothing."""
+    """What somebody else has written may have an id of any length: it is known by a hash, and matches nothing."""
     return id if len(id) == ID_BYTES else sha256(id).digest()
 
 

@@ -16,7 +16,7 @@ from towpath.flow.error_record import GAP, ErrorRecord
 from towpath.flow.positions import Range, Spot
 
 MOST_STRANGE = 100  # that are listed; all are counted
-Key = tuple[str, int, int]  # stage, generation, batch
+Key = tuple[str, int, int | None]  # stage, generation, batch; None: a reset
 
 
 @dataclass(slots=True)
@@ -45,6 +45,8 @@ class ErrorsFound:
             spot = ((record.topic_id, record.partition), record.offset)
             gaps = self.gaps.setdefault(key, {})
             gaps[spot] = max(gaps.get(spot, 0), record.stop or 0)
+            if record.batch_id is None:
+                return
         row = self._rows.get(record.hash)
         if row is None:
             self._add_strange(record, at, is_known)
@@ -100,15 +102,17 @@ def check_errors(found: ErrorsFound) -> Iterator[Problem]:
 
 
 def _gaps(stage: StageRows, found: ErrorsFound) -> Iterator[Problem]:
-    """A gap that a batch has noticed is a row and an error record, as long as the other."""
+    """A gap that a batch has noticed is a row and an error record, as long as the other.
+
+    A reset tells before it is done. If it was cut off there, and another one has chosen other positions, there is an
+    error record without a row: that is no fault.
+    """
     committed = {(each.generation, each.batch_id) for each in stage.committed}
     told = {key: dict(spots) for key, spots in found.gaps.items() if key[0] == stage.name}
     for row in stage.gaps:
-        if row.batch_id is None:
-            continue
         where = (row.generation, row.batch_id)
         stop = told.get((stage.name, *where), {}).pop((row.place.spot, row.place.start), None)
-        if where in committed and stop != row.place.stop:
+        if (row.batch_id is None and (stop or 0) < row.place.stop) or (where in committed and stop != row.place.stop):
             said = "none" if stop is None else f"one to {stop}"
             yield Problem(ProblemKind.GAP, stage.name, "an error record for this gap", said, *where, (row.place,))
     for (_, generation, batch_id), spots in told.items():

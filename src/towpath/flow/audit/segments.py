@@ -19,12 +19,19 @@ class Segment:
     readings: int  # how many batches have read it, also those that were given up or are at work
 
 
-def segments_of(batches: list[BatchRow], beyond: Iterable[Range]) -> list[Segment]:
-    """The parts of all that was read, and `beyond` it what may be read at this moment."""
+def segments_of(
+    batches: list[BatchRow], beyond: Iterable[Range], returned: Iterable[tuple[Range, int]] = ()
+) -> list[Segment]:
+    """The parts of all that was read, and `beyond` it what may be read at this moment.
+
+    `returned` is what came back, where it was read for the first time, and the batch that has read it again.
+    """
     readings: dict[Spot, list[tuple[Range, int | None]]] = {}
     for number, batch in enumerate(batches):
         for place in batch.ranges:
             readings.setdefault(place.spot, []).append((place, number if batch.is_committed else None))
+    for place, number in returned:
+        readings.setdefault(place.spot, []).append((place, number if batches[number].is_committed else None))
     for place in beyond:
         if not place.is_empty:
             readings.setdefault(place.spot, []).append((place, None))

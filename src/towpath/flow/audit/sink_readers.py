@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
@@ -13,7 +14,7 @@ from towpath.flow.delivery import DeliveryIds
 from towpath.flow.sinks.files import FilesSink
 from towpath.flow.sinks.files_reader import written_files
 from towpath.flow.sinks.index import IndexSink
-from towpath.flow.sinks.index_reader import IndexReader
+from towpath.flow.sinks.index_reader import Found, IndexReader
 from towpath.flow.sinks.sink import Sink
 from towpath.flow.sinks.table import TableSink, sink_errors
 from towpath.flow.sinks.topic import DELIVERY, TopicSink
@@ -28,7 +29,7 @@ NEWEST_ONLY = "the newest record of a key takes the place of the older ones"
 
 @dataclass(slots=True)
 class TableReader:
-    """The rows of one table."""
+    """The rows of one table, or of all that the name with its fields may stand for."""
 
     sink: TableSink
     tables: Tables
@@ -42,10 +43,15 @@ class TableReader:
         return Reach.PART if self.sink.shape.is_upsert else Reach.ALL
 
     def delivered(self) -> Iterator[Delivered]:
-        name = self.sink.target.filler()({})
         with sink_errors(str(self.sink)):
-            for id, version in self.tables.scan(name):
-                yield Delivered(bytes(id), f"row of {name} with the version {version}")
+            for name in self._names():
+                for id, version in self.tables.scan(name):
+                    yield Delivered(bytes(id), f"row of {name} with the version {version}")
+
+    def _names(self) -> list[str]:
+        if self.sink.target.is_fixed:
+            return [self.sink.target.filler()({})]
+        return [name for name in self.tables.names() if is_of(self.sink.target, name)]
 
     def close(self) -> None:
         self.tables.close()
@@ -94,10 +100,18 @@ class CoordinatesReader:
     def delivered(self) -> Iterator[Delivered]:
         target = starred(self.sink.target)
         self.index.refresh(target)
-        for found in self.index.scan(target):
-            name = f"document {found.id} of {found.target}"
-            id = delivery_id_of(found.id, self.topics, self.ids)
-            yield foreign(name) if id is None else Delivered(id, name)
+        return map(self._delivered, self.index.scan(target))
+
+    def named(self, ids: Sequence[str]) -> Iterator[Delivered]:
+        """Only the documents of these ids."""
+        target = starred(self.sink.target)
+        self.index.refresh(target)
+        return map(self._delivered, self.index.find(target, ids))
+
+    def _delivered(self, found: Found) -> Delivered:
+        name = f"document {found.id} of {found.target}"
+        id = delivery_id_of(found.id, self.topics, self.ids)
+        return foreign(name) if id is None else Delivered(id, name)
 
     def close(self) -> None:
         self.index.close()
@@ -127,9 +141,7 @@ class TopicReader:
     def _topics(self) -> list[str]:
         if self.sink.target.is_fixed:
             return [self.sink.target.filler()({})]
-        from fnmatch import fnmatchcase
-
-        return [topic.name for topic in self.log.topics() if fnmatchcase(topic.name, starred(self.sink.target))]
+        return [topic.name for topic in self.log.topics() if is_of(self.sink.target, topic.name)]
 
     def close(self) -> None:
         pass
@@ -140,8 +152,6 @@ def open_reader(
 ) -> SinkReader | IndexReader | Unreadable:
     """How an output is read back. An `IndexReader` is for documents whose ids are the flow's own."""
     match sink:
-        case TableSink() if not sink.target.is_fixed:
-            return Unreadable("each record names its table, and nothing says which tables there are")
         case TableSink():
             return TableReader(sink, sink.open())
         case FilesSink():
@@ -174,6 +184,13 @@ def parse_coordinates(name: str) -> tuple[str, int, int, int, int] | None:
         return None
     incarnation, partition, offset, ordinal = (*map(int, numbers), 0)[:4]
     return topic, incarnation, partition, offset, ordinal
+
+
+def is_of(template: Template, name: str) -> bool:
+    """Whether a name may have been made from this one by filling in fields."""
+    parts = Formatter().parse(template.text)
+    pattern = "".join(re.escape(literal) + ("" if field is None else ".*") for literal, field, _, _ in parts)
+    return re.fullmatch(pattern, name, re.DOTALL) is not None
 
 
 def starred(template: Template) -> str:

@@ -50,9 +50,7 @@ def index(
     gzip: bool | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> IndexSink:
-    """Documents of an index of Elasticsearch (8 or 9); a missing index is made by the server.
-
-    OpenSearch understands the same requests, but nothing is tested with it.
+    """Documents of an index of Elasticsearch (8 or 9) or OpenSearch (2 or 3); a missing index is made by the server.
 
     `target`, `id` and `routing` may name fields of the document: `index("views-{day}", id="{visitor}-{at}")`. Without
     `id` a document is known by the place of its record, so that a repeat writes it over itself. With `id` the newest

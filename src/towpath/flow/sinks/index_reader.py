@@ -43,13 +43,16 @@ class IndexReader:
         return int(found["count"])
 
     def existing(self, target: str, ids: Sequence[str]) -> dict[str, int]:
-        """The ids that are there, with the highest version of each. Finds them whatever they were routed by."""
+        """The ids that are there, with the highest version of each."""
         versions: dict[str, int] = {}
-        for start in range(0, len(ids), IDS_AT_ONCE):
-            some = {"ids": {"values": list(ids[start : start + IDS_AT_ONCE])}}
-            for found in self._matching(target, some):
-                versions[found.id] = max(found.version, versions.get(found.id, 0))
+        for found in self.find(target, ids):
+            versions[found.id] = max(found.version, versions.get(found.id, 0))
         return versions
+
+    def find(self, target: str, ids: Sequence[str]) -> Iterator[Found]:
+        """The documents of these ids, whatever they were routed by."""
+        for start in range(0, len(ids), IDS_AT_ONCE):
+            yield from self._matching(target, {"ids": {"values": list(ids[start : start + IDS_AT_ONCE])}})
 
     def scan(self, target: str) -> Iterator[Found]:
         """Every document, in no order, as they were when the scan began."""

@@ -10,7 +10,12 @@ _MISSING = object()
 
 def copied(document: dict[str, Any]) -> dict[str, Any]:
     """A copy to hand to a step: it may change it in place, also within nested values, and `document` stays."""
-    return {name: _copied(value) if type(value) in _NESTED else value for name, value in document.items()}
+    made = document.copy()
+    for name, value in document.items():
+        kind = type(value)
+        if kind is dict or kind is list:
+            made[name] = _copied(value)
+    return made
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

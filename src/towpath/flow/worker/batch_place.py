@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from towpath.flow.worker.reentry import Reentry
 from towpath.settings import Settings
 
 
@@ -20,3 +21,4 @@ class BatchPlace:
     settings: Settings = field(repr=False)
     topic_ids: Mapping[str, str] = field(default_factory=dict)  # make coordinates unique for ever
     incarnations: Mapping[str, int] = field(default_factory=dict)  # how often a name was given to another topic
+    reentry: Reentry | None = None  # None: nothing in this batch has come back

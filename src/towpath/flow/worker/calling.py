@@ -10,9 +10,12 @@ from typing import Any
 from towpath.flow.codes import ErrorCode
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.failure import Failure
+from towpath.flow.takes import Takes
 from towpath.flow.text.changes import copied
 from towpath.flow.worker.breadcrumb import Breadcrumb
 from towpath.flow.worker.chunk import Chunk, Document
+from towpath.flow.worker.records import Records
+from towpath.flow.worker.reentry import Reentry
 from towpath.flow.worker.watchdog import OverTime, Watchdog
 
 
@@ -24,9 +27,10 @@ class Call:
     function: Callable[..., Any]
     timeout_s: float | None
     wants_record: bool
-    topics: frozenset[str] | None
+    takes: Takes
     topic_ids: Mapping[str, str]
     ids: DeliveryIds  # of inputs: of what is delivered to no output yet
+    reentry: Reentry | None = None
 
 
 class Caller:
@@ -40,6 +44,7 @@ class Caller:
     def run(self, chunk: Chunk) -> None:
         """Replace the documents of the chunk by what the function gives for them."""
         came = chunk.count_inputs()
+        before = None if self._call.reentry is None else set(chunk.inputs)
         failed: dict[int, Failure] = {}
         given = list(self._rows(chunk, failed))
         chunk.inputs = [input for input, _, _ in given]
@@ -49,19 +54,25 @@ class Caller:
         chunk.fail(failed)
         if gone := came - len(failed) - chunk.count_inputs():
             chunk.filtered[self._call.step] += gone
+            if before is not None:
+                chunk.gone |= dict.fromkeys(before.difference(chunk.inputs, failed), self._call.step)
 
     def _rows(self, chunk: Chunk, failed: dict[int, Failure]) -> Iterator[tuple[int, Document, Document]]:
         """Input, document as it was and document as it is, for each that the function gives."""
-        breadcrumb, only, records = self._breadcrumb, self._call.topics, chunk.records
+        breadcrumb, takes, records = self._breadcrumb, self._call.takes, chunk.records
+        takes_everything = takes.is_everything
         topics, partitions, offsets = records.topics, records.partitions, records.offsets
+        reentry = self._call.reentry
+        shown = records if reentry is None else reentry.as_first_read(records)
+        shown_topics = shown.topics
         breadcrumb.enter(self._call.step)
         for input, document, before in zip(chunk.inputs, chunk.documents, chunk.befores, strict=True):
-            if only is not None and topics[input] not in only:
+            if not (takes_everything or takes.has(shown_topics[input], document)):
                 continue
             if before is document:
                 document = copied(document)
             breadcrumb.at(topics[input], partitions[input], offsets[input])
-            given = self._given(document, chunk, input, failed)
+            given = self._given(document, shown, input, failed)
             if type(given) is dict:
                 yield input, before, given
             elif given is not None:
@@ -69,14 +80,14 @@ class Caller:
                     yield input, before, one
         breadcrumb.leave()
 
-    def _given(self, document: Document, chunk: Chunk, input: int, failed: dict[int, Failure]) -> Any:
+    def _given(self, document: Document, records: Records, input: int, failed: dict[int, Failure]) -> Any:
         call, watchdog = self._call, self._watchdog
         try:
             if watchdog is not None:
                 watchdog.begin(call.timeout_s or 0.0)
             try:
                 if call.wants_record:
-                    return call.function(document, self._info(chunk, input))
+                    return call.function(document, self._info(records, input))
                 return call.function(document)
             finally:
                 if watchdog is not None:
@@ -90,9 +101,8 @@ class Caller:
             failed.setdefault(input, Failure.of(ErrorCode.TRANSFORM_FAILED, call.step, error))
         return None
 
-    def _info(self, chunk: Chunk, input: int) -> object:
-        records = chunk.records
-        topic, partition, offset = records.topics[input], records.partitions[input], records.offsets[input]
+    def _info(self, records: Records, input: int) -> object:
+        topic, partition, offset = records.topic_keys[input], records.partitions[input], records.offsets[input]
         id = self._call.ids.of(self._call.topic_ids.get(topic, topic), partition, offset, 0)
         return records.info(input, id.hex())
 

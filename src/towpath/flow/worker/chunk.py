@@ -32,6 +32,7 @@ class Chunk:
     failed: dict[int, Failure] = field(default_factory=dict)
     columns: list[pa.Array] = field(default_factory=list)  # the rows as columns, until a function has changed them
     filtered: Counter[str] = field(default_factory=Counter)  # inputs without rows, by the step that gave none
+    gone: dict[int, str] = field(default_factory=dict)  # the same one by one, where something has come back
 
     def fail(self, failures: dict[int, Failure]) -> None:
         """Take out all rows of these inputs."""

@@ -19,6 +19,8 @@ from towpath.flow.worker.preparing import Columns, Preparer
 from towpath.flow.worker.report import Report
 from towpath.flow.worker.watchdog import Watchdog
 
+EVERY_OUTPUT = "every output"  # has filtered it, each by functions of its own
+
 
 class WorkerFault(Exception):
     """Carries a classified error to the driver, which gets nothing but this text."""
@@ -128,6 +130,6 @@ def _prepared(ends: list[OpenLoad], chunk: Chunk) -> list[Deliveries]:
         chunk.fail(failed)
     delivered = {input for fork in forks for input in fork.inputs}
     if gone := chunk.count_inputs() - len(delivered):
-        chunk.filtered["every output"] += gone
+        chunk.filtered[EVERY_OUTPUT] += gone
         chunk.keep([row for row, input in enumerate(chunk.inputs) if input in delivered])
     return prepared

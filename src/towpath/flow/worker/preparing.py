@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import DeliveryIds, version_of
 from towpath.flow.failure import Failure
 from towpath.flow.sinks.sink import Deliveries, Sink
 from towpath.flow.text.changes import changes
@@ -15,8 +12,10 @@ from towpath.flow.text.members import members
 from towpath.flow.text.splicing import splice_rows
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.chunk import Chunk
+from towpath.flow.worker.naming import Namer
 
 HIDDEN = "_"  # new fields whose names begin so are for steps and names, and are not written
+_NONE: frozenset[str] = frozenset()
 Edit = tuple[dict[str, Any], frozenset[str]]  # fields to write, and to cut out
 
 
@@ -47,10 +46,7 @@ class Preparer:
         self._output = output
         self._columns = columns
         self._batch = batch
-        self._ids = DeliveryIds(batch.flow, batch.stage, output)
-        self._target = sink.target.filler()
-        self._id = None if sink.id is None else sink.id.filler()
-        self._routing = None if sink.routing is None else sink.routing.filler()
+        self._namer = Namer(output, sink, batch)
 
     def deliveries(self, chunk: Chunk) -> Deliveries:
         """The deliveries of a chunk; an input of which one row cannot be made into a delivery fails as a whole."""
@@ -63,33 +59,20 @@ class Preparer:
             chunk.fail(failed)
 
     def _named(self, chunk: Chunk, payloads: list[bytes], failed: dict[int, Failure]) -> Deliveries:
-        batch, records, documents = self._batch, chunk.records, chunk.documents
-        topics, partitions, offsets, keys = records.topics, records.partitions, records.offsets, records.keys
-        times = records.timestamps_ms
-        targets, ids, delivery_ids, versions, routings = [], [], [], [], []
-        for input, ordinal, document in zip(chunk.inputs, _ordinals(chunk), documents, strict=True):
-            topic, partition, offset = topics[input], partitions[input], offsets[input]
-            try:
-                targets.append(self._target(document))
-                ids.append(
-                    self._coordinates(topic, partition, offset, ordinal) if self._id is None else self._id(document)
-                )
-                if self._routing is not None:
-                    routings.append(self._routing(document))
-            except (TypeError, ValueError) as error:
-                failed.setdefault(input, Failure.of(ErrorCode.TRANSFORM_FAILED, self._output, error))
-                continue
-            delivery_ids.append(self._ids.of(batch.topic_ids.get(topic, topic), partition, offset, ordinal))
-            versions.append(version_of(batch.incarnations.get(topic, 0), offset))
+        records, reentry = chunk.records, self._batch.reentry
+        if reentry is not None:
+            records = reentry.as_first_read(records)
+        names = self._namer.names(chunk, records, failed)
+        keys, times = records.keys, records.timestamps_ms
         return Deliveries(
             payloads,
-            targets,
-            ids,
-            delivery_ids,
-            versions,
+            names.targets,
+            names.ids,
+            names.delivery_ids,
+            names.versions,
             [keys[input] for input in chunk.inputs],
             [times[input] for input in chunk.inputs],
-            routings if self._routing is not None else None,
+            names.routings,
             source=chunk,
         )
 
@@ -117,27 +100,11 @@ class Preparer:
 
     def _edit(self, chunk: Chunk, row: int, text: bytes) -> Edit:
         document, before, columns = chunk.documents[row], chunk.befores[row], self._columns
-        if before is document:
-            changed: dict[str, Any] = {}
-            dropped: list[str] = []
-        else:
-            changed, dropped = changes(before, document)
-        changed |= {name: document[name] for name in columns.changed if name in document}
+        changed, dropped = ({}, ()) if before is document else changes(before, document)
+        if columns.changed:
+            changed |= {name: document[name] for name in columns.changed if name in document}
         own = before if columns.own is None else columns.own
-        shown = {name: value for name, value in changed.items() if name in own or not name.startswith(HIDDEN)}
-        return shown, columns.gone_from(text).union(dropped)
-
-    def _coordinates(self, topic: str, partition: int, offset: int, ordinal: int) -> str:
-        """`topic:incarnation:partition:offset`, and the ordinal behind it from the second delivery on."""
-        id = f"{topic}:{self._batch.incarnations.get(topic, 0)}:{partition}:{offset}"
-        return f"{id}:{ordinal}" if ordinal else id
-
-
-def _ordinals(chunk: Chunk) -> list[int]:
-    """The running number of each row within its input."""
-    if isinstance(chunk.inputs, range):
-        return [0] * len(chunk.inputs)
-    ordinals = [0] * min(1, len(chunk.inputs))
-    for before, input in pairwise(chunk.inputs):
-        ordinals.append(ordinals[-1] + 1 if input == before else 0)
-    return ordinals
+        for name in [name for name in changed if name.startswith(HIDDEN) and name not in own]:
+            del changed[name]
+        gone = _NONE if columns.only is None and not columns.dropped else columns.gone_from(text)
+        return changed, gone.union(dropped) if dropped else gone

@@ -14,6 +14,7 @@ from towpath.flow.text.reading import Duplicates, read_documents
 from towpath.flow.text.schema import Schema
 from towpath.flow.worker.chunk import Chunk, Document
 from towpath.flow.worker.records import RECORD, Records
+from towpath.flow.worker.reentry import OTHERS, Reentry
 from towpath.flow.worker.report import Report
 
 UNMET = "_unmet"
@@ -29,6 +30,7 @@ class ReadRecords:
     duplicates: Duplicates
     schema: Schema | None
     excluded: Excluded
+    reentry: Reentry | None = None
 
     def chunks(self, batches: Iterator[pa.RecordBatch], report: Report) -> Iterator[Chunk]:
         for batch in batches:
@@ -39,8 +41,12 @@ class ReadRecords:
         report.counts.saw(records)
         known = self._known_failures(records)
         values = records.values
-        if known:
-            values = [b"{}" if at in known else value for at, value in enumerate(values)]
+        others: set[int] = set()
+        if self.reentry is not None:
+            others, misfits = self.reentry.sort(records)
+            known |= misfits
+        if known or others:
+            values = [b"{}" if at in known or at in others else value for at, value in enumerate(values)]
         documents, failures = read_documents(
             values, step=self.source, max_bytes=self.max_bytes, duplicates=self.duplicates
         )
@@ -48,10 +54,13 @@ class ReadRecords:
         # Those that could not be read leave at once.
         chunk = Chunk(records, range(len(records)), cast(list[Document], documents), cast(list[Document], documents))
         chunk.fail(failures)
+        if others:
+            chunk.filtered[OTHERS] += len(others)
+            chunk.keep([row for row, input in enumerate(chunk.inputs) if input not in others])
         if self.schema is not None:
-            columns, misfits = self.schema.columns(chunk.documents, step=self.source)
+            columns, unfit = self.schema.columns(chunk.documents, step=self.source)
             chunk.columns = columns.columns
-            chunk.fail({chunk.inputs[row]: failure for row, failure in misfits.items()})
+            chunk.fail({chunk.inputs[row]: failure for row, failure in unfit.items()})
         report.counts.entered += len(chunk.documents)
         return chunk
 

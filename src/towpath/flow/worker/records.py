@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from towpath.log.spark_columns import ARROW_SCHEMA, COLUMNS
 
@@ -49,6 +50,11 @@ class Records:
     def topics(self) -> list[str]:
         return self._list("topic")
 
+    @property
+    def topic_keys(self) -> list[str]:
+        """What stands for one topic id each: its name, unless a record is of a topic that had that name once."""
+        return self.topics
+
     @cached_property
     def partitions(self) -> list[int]:
         return self._list("partition")
@@ -68,8 +74,9 @@ class Records:
 
     @cached_property
     def timestamps_ms(self) -> list[int]:
-        microseconds = self.columns["timestamp"].cast(pa.int64())
-        return [(value or 0) // 1000 for value in microseconds.to_pylist()]
+        microseconds = self.columns["timestamp"].cast(pa.int64()).fill_null(0)
+        values: list[int] = pc.divide(microseconds, 1000).to_pylist()
+        return values
 
     def headers(self, at: int) -> tuple[tuple[str, bytes | None], ...]:
         return tuple((header["key"], header["value"]) for header in self.columns["headers"][at].as_py() or ())

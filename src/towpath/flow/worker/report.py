@@ -51,6 +51,9 @@ class Counts:
     causes: Counter[str] = field(default_factory=Counter)  # failures, by step and fingerprint
     digests: dict[str, Digest] = field(default_factory=dict)  # of delivery ids, by output
     lowest: dict[str, int] = field(default_factory=dict)  # offset that was read, by topic/partition
+    # Of what came back, by partition/offset in the re-entry topic:
+    went_on: list[str] = field(default_factory=list)
+    gone: dict[str, str] = field(default_factory=dict)  # the function that gave nothing for it
 
     def saw(self, records: Records) -> None:
         """Note records that were read, in the order of their offsets within each partition."""
@@ -75,6 +78,8 @@ class Counts:
             "causes": dict(self.causes),
             "digests": {output: digest.hex for output, digest in self.digests.items()},
             "lowest": self.lowest,
+            "went_on": self.went_on,
+            "gone": self.gone,
         }
 
     @classmethod
@@ -90,6 +95,8 @@ class Counts:
             Counter(value["causes"]),
             {output: Digest.from_hex(text) for output, text in value["digests"].items()},
             value["lowest"],
+            value["went_on"],
+            value["gone"],
         )
 
 
@@ -111,8 +118,9 @@ class Failed(NamedTuple):
 class Report:
     """Collects in a worker, and is written when the task has come to its end."""
 
-    def __init__(self, directory: Path, name: str) -> None:
+    def __init__(self, directory: Path, name: str, reentry: str | None = None) -> None:
         self.counts = Counts()
+        self._reentry = reentry
         self._failures = directory / f"{name}.arrow"
         self._counts = directory / f"{name}.json"
         self._aside = directory / f".{name}.{os.getpid()}"
@@ -134,6 +142,17 @@ class Report:
         self.counts.filtered += chunk.filtered
         if chunk.failed:
             self.fail(chunk.records, chunk.failed)
+        if self._reentry is not None:
+            self._add_returned(chunk, self._reentry)
+
+    def _add_returned(self, chunk: Chunk, reentry: str) -> None:
+        topics, partitions, offsets = chunk.records.topics, chunk.records.partitions, chunk.records.offsets
+        for input in dict.fromkeys(chunk.inputs):
+            if topics[input] == reentry:
+                self.counts.went_on.append(f"{partitions[input]}/{offsets[input]}")
+        for input, step in chunk.gone.items():
+            if topics[input] == reentry:
+                self.counts.gone[f"{partitions[input]}/{offsets[input]}"] = step
 
     def fail(
         self,

@@ -41,7 +41,8 @@ class Segment:
 
     def run(self, batches: Iterator[pa.RecordBatch], unit: str) -> Iterator[pa.RecordBatch]:
         directory = Path(self.batch.directory)
-        report = Report(directory, f"{self.name}-{unit}")
+        back = self.batch.reentry
+        report = Report(directory, f"{self.name}-{unit}", None if back is None else back.topic)
         breadcrumb = Breadcrumb(directory / f"{self.name}-{unit}-{os.getpid()}{SUFFIX}")
         with ExitStack() as closing, self._faults():
             watchdog = open_watchdog(self._all_calls(), breadcrumb, closing)

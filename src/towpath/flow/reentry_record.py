@@ -1,0 +1,96 @@
+"""What lies in a re-entry topic: a record that comes back to the stage in which it has failed.
+
+Key, value and the record's own headers are those that the stage is to read. Headers of ours say for which stage it is,
+where the record was read for the first time (its *input*: delivery ids and versions are made of that, so that a replay
+is the same delivery), and how the desk knows it again: correlation id and attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from towpath.flow.error_record import PREFIX
+from towpath.log.record import Headers, NewRecord, Record
+
+STAGE = f"{PREFIX}stage"
+INPUT_TOPIC = f"{PREFIX}input-topic"
+INPUT_TOPIC_ID = f"{PREFIX}input-topic-id"
+INPUT_PARTITION = f"{PREFIX}input-partition"
+INPUT_OFFSET = f"{PREFIX}input-offset"
+INPUT_TIMESTAMP = f"{PREFIX}input-timestamp"
+ORIGIN = f"{PREFIX}origin"
+CORRELATION = f"{PREFIX}correlation"
+ATTEMPT = f"{PREFIX}attempt"
+
+# What a record that fails again takes along into the error topic.
+CARRIED = (
+    INPUT_TOPIC,
+    INPUT_TOPIC_ID,
+    INPUT_PARTITION,
+    INPUT_OFFSET,
+    INPUT_TIMESTAMP,
+    ORIGIN,
+    CORRELATION,
+    ATTEMPT,
+)
+_FIRST = {
+    INPUT_TOPIC: f"{PREFIX}topic",
+    INPUT_TOPIC_ID: f"{PREFIX}topic-id",
+    INPUT_PARTITION: f"{PREFIX}partition",
+    INPUT_OFFSET: f"{PREFIX}offset",
+    INPUT_TIMESTAMP: f"{PREFIX}timestamp",
+}
+
+
+class FirstReading(NamedTuple):
+    """Where and for which stage a record was read for the first time."""
+
+    stage: str
+    topic: str
+    topic_id: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    correlation: str
+    attempt: int
+
+
+def said_by(headers: Headers) -> dict[str, str]:
+    """Our headers among all."""
+    return {name: (value or b"").decode("utf-8", "replace") for name, value in headers if name.startswith(PREFIX)}
+
+
+def first_reading(said: Mapping[str, str]) -> FirstReading:
+    """`KeyError` or `ValueError` when these are not the headers of a record that comes back."""
+    partition, offset = int(said[INPUT_PARTITION]), int(said[INPUT_OFFSET])
+    if partition < 0 or offset < 0:
+        raise ValueError(f"partition {partition}, offset {offset}")
+    timestamp = said.get(INPUT_TIMESTAMP)
+    return FirstReading(
+        said[STAGE],
+        said[INPUT_TOPIC],
+        said[INPUT_TOPIC_ID],
+        partition,
+        offset,
+        None if timestamp is None else int(timestamp),
+        said.get(CORRELATION, ""),
+        int(said.get(ATTEMPT, 1)),
+    )
+
+
+def carried(headers: Headers) -> dict[str, str]:
+    """What an error record of a record that came back keeps of its headers, by name without the prefix."""
+    said = said_by(headers)
+    return {name.removeprefix(PREFIX): said[name] for name in CARRIED if name in said}
+
+
+def reentry_record(error: Record, correlation: str, attempt: int, value: bytes | None = None) -> NewRecord:
+    """An error record on its way back to its stage, with another value if somebody has mended it."""
+    said = said_by(error.headers)
+    ours = {name: said.get(name, said.get(before, "")) for name, before in _FIRST.items()}
+    ours |= {STAGE: said[STAGE], CORRELATION: correlation, ATTEMPT: str(attempt)}
+    ours[ORIGIN] = said.get(ORIGIN) or "/".join(ours[name] for name in (INPUT_TOPIC_ID, INPUT_PARTITION, INPUT_OFFSET))
+    own = tuple((name, value) for name, value in error.headers if not name.startswith(PREFIX))
+    headers = (*own, *((name, text.encode()) for name, text in ours.items()))
+    return NewRecord(error.value if value is None else value, error.key, headers)

@@ -1,0 +1,162 @@
+"""Sets aside the records on which the job of a batch dies, so that it can be run without them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from towpath.errors import FlowHalted, TowpathError
+from towpath.flow.classify import classify, is_step_failure, is_worker_death
+from towpath.flow.codes import ErrorCode
+from towpath.flow.failure import Failure, bounded
+from towpath.flow.ground import Ground
+from towpath.flow.ledger_row import Batch
+from towpath.flow.nodes import Each, Step
+from towpath.flow.pilot import PilotState
+from towpath.flow.positions import Range
+from towpath.flow.search import Found, search
+from towpath.flow.trial import Trial
+from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.breadcrumb import suspects
+
+logger = logging.getLogger(__name__)
+
+MORE_TRIES = 2  # of a record that is suspected without a known cause
+SetAside = dict[tuple[str, int], dict[int, Failure]]  # by topic and partition, by offset
+
+
+class BatchGivenUp(Exception):
+    """No error: the stage is to come to rest, and the batch will be done again."""
+
+
+class Searching:
+    """The search in one batch. What it finds is kept in `excluded`, also when it is cut off.
+
+    `is_wide`: the batch has failed so often without a known cause that a record is suspected for any error. The cause
+    may still be something else, so more is asked of it: the record fails each time that it is tried, other records and
+    no records at all do not, and without it the batch passes.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        batch: Batch,
+        place: BatchPlace,
+        excluded: SetAside,
+        is_ending: Callable[[], bool],
+        *,
+        is_wide: bool,
+    ) -> None:
+        self._ground = ground
+        self._batch = batch
+        self._place = place
+        self._excluded = excluded
+        self._is_ending = is_ending
+        self._is_wide = is_wide
+        self._deadline = time.monotonic() + ground.settings.flow.search_s
+        self._last_failure: Exception | None = None
+        self._passed = 0
+        self._doubtful: list[Range] = []  # set aside for a cause that nobody knows
+
+    def may_find(self, error: Exception) -> bool:
+        """Whether it may be the fault of single records, and trying them does nothing outside."""
+        return self._is_searched(error) and not any(
+            isinstance(node, Each) and node.effects for node in self._ground.stage.nodes
+        )
+
+    def run(self, error: Exception, reports: Path | None) -> None:
+        """Raises the error when it is no record's fault, `FlowHalted` when the search would take too long."""
+        if self._doubtful and not self._is_known(error):
+            self._take_back()
+            raise error
+        logger.warning("batch %d of %s fails as a whole: searching", self._batch.batch_id, self._ground.name)
+        suspected = self._suspected(reports)
+        found = [place for place in suspected if not self._is_ending() and self._dies(place)]
+        if not found and not self._is_ending():
+            found = self._searched(error)
+        for place in found:
+            failure = self._failure(error, suspected.get(place, self._steps()))
+            self._excluded.setdefault((place.topic, place.partition), {})[place.start] = failure
+        if not self._is_known(error):
+            self._doubtful = found
+        if self._is_ending():
+            raise BatchGivenUp
+
+    def _take_back(self) -> None:
+        """The batch fails without them as well: they are not at fault."""
+        for place in self._doubtful:
+            del self._excluded[place.topic, place.partition][place.start]
+        self._doubtful = []
+
+    def _searched(self, error: Exception) -> list[Range]:
+        places = list(self._batch.positions)
+        is_known = self._is_known(error)
+        if not is_known and self._dies(places[0]._replace(stop=places[0].start)):
+            raise error
+        self._passed = 0
+        left = self._ground.settings.flow.search_records - sum(map(len, self._excluded.values()))
+        result = search(places, self._dies, left, lambda: self._is_ending() or time.monotonic() > self._deadline)
+        if not is_known:
+            if not self._passed and len(result.records) > 1:
+                raise error
+            result.records = [place for place in result.records if self._dies_each_time(place)]
+        if not self._is_ending():
+            self._check(result, error)
+        return result.records
+
+    def _dies_each_time(self, place: Range) -> bool:
+        return not self._is_ending() and all(self._dies(place) for _ in range(MORE_TRIES))
+
+    def _check(self, result: Found, error: Exception) -> None:
+        if not result.records and result.unsearched:
+            raise FlowHalted(
+                f"batch {self._batch.batch_id} of {self._ground.name} fails as a whole, and flow.search_records or "
+                f"flow.search_s is used up; not searched: {'; '.join(map(str, result.unsearched[:3]))}. {error}"
+            )
+        if not result.records:
+            raise error
+
+    def _suspected(self, reports: Path | None) -> dict[Range, str]:
+        """The records that workers were at when they ended, with the step."""
+        ids = self._ground.topic_ids
+        return {
+            Range(
+                suspect.topic, ids[suspect.topic], suspect.partition, suspect.offset, suspect.offset + 1
+            ): suspect.step
+            for suspect in (suspects(reports) if reports else ())
+            if suspect.topic in ids
+        }
+
+    def _steps(self) -> str:
+        """Where a record fails that was found by searching: in one of these."""
+        return ", ".join(node.name for node in self._ground.stage.nodes if isinstance(node, Step))
+
+    def _dies(self, part: Range) -> bool:
+        """Whether a part of the batch, tried without writing anything, ends the job."""
+        try:
+            Trial(self._ground, self._place, self._excluded).run(part)
+        except Exception as error:
+            if not self._is_searched(error):
+                raise
+            self._last_failure = error
+            return True
+        self._passed += 1
+        return False
+
+    def _is_known(self, error: Exception) -> bool:
+        """Whether it is of a kind for which records are to blame."""
+        return is_worker_death(error) or is_step_failure(error, self._place.nonce)
+
+    def _is_searched(self, error: Exception) -> bool:
+        if self._is_known(error):
+            return True
+        if not self._is_wide or isinstance(error, (TowpathError, BatchGivenUp)):
+            return False
+        return classify(error, PilotState.TRANSFORM, self._place.nonce).code is ErrorCode.UNCATEGORISED
+
+    def _failure(self, error: Exception, step: str) -> Failure:
+        cause = self._last_failure or error
+        what = "ends its Python worker" if is_worker_death(cause) else "makes a step fail"
+        return Failure(ErrorCode.TRANSFORM_FAILED, step, type(cause).__name__, bounded(f"{what}: {cause}"))

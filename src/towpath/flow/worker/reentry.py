@@ -1,0 +1,117 @@
+"""What comes back through the re-entry topic: which of it a stage takes, and under which coordinates.
+
+It is counted, searched and reported where it lies, in the re-entry topic. But steps see it, and names are made of it,
+as it was read for the first time: a replay is the same delivery, and never newer than what came after it.
+Batches without such records know nothing of this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from towpath.flow.codes import ErrorCode
+from towpath.flow.failure import Failure, bounded
+from towpath.flow.reentry_record import STAGE, FirstReading, first_reading, said_by
+from towpath.flow.worker.records import Records
+
+OTHERS = "re-entry of another stage"
+_OLD = "\n"  # between the name of a topic and the id that it had once
+
+
+@dataclass(frozen=True, slots=True)
+class Reentry:
+    """What a stage of a flow needs to know. `answers`: for records that are for no stage, which none may pass over."""
+
+    topic: str
+    stage: str
+    stages: frozenset[str]
+    answers: bool
+    ids: Mapping[str, Sequence[str]]  # of the topics that the stage reads, oldest first
+
+    def sort(self, records: Records) -> tuple[set[int], dict[int, Failure]]:
+        """The places of those that another stage takes, and those that nobody can take."""
+        others: set[int] = set()
+        failed: dict[int, Failure] = {}
+        for at, topic in enumerate(records.topics):
+            if topic != self.topic:
+                continue
+            said = said_by(records.headers(at))
+            if self._is_of_other(said):
+                others.add(at)
+            elif isinstance(found := self._read(said), Failure):
+                failed[at] = found
+        return others, failed
+
+    def _is_of_other(self, said: Mapping[str, str]) -> bool:
+        wanted = said.get(STAGE)
+        return wanted != self.stage and (wanted in self.stages or not self.answers)
+
+    def _read(self, said: Mapping[str, str]) -> FirstReading | Failure:
+        try:
+            found = first_reading(said)
+        except (KeyError, ValueError) as error:
+            return self._failure(f"it does not say where it was read for the first time: {error}")
+        if found.stage not in self.stages:
+            return self._failure(f"the flow has no stage {found.stage!r}; it has {', '.join(sorted(self.stages))}")
+        if found.topic_id not in self.ids.get(found.topic, ()):
+            return self._failure(f"stage {self.stage!r} has never read {found.topic!r} with the id {found.topic_id!r}")
+        return found
+
+    def _failure(self, why: str) -> Failure:
+        return Failure(ErrorCode.NOT_VALID, self.topic, "BadReentry", bounded(why))
+
+    def first_readings(self, records: Records) -> dict[int, FirstReading]:
+        """By place, of those that this stage takes."""
+        found = {
+            at: self._read(said_by(records.headers(at)))
+            for at, topic in enumerate(records.topics)
+            if topic == self.topic
+        }
+        return {at: each for at, each in found.items() if isinstance(each, FirstReading)}
+
+    def as_first_read(self, records: Records) -> Records:
+        """The same records with the coordinates and the time of their first reading."""
+        columns = dict(records.columns)
+        topics, partitions, offsets = list(records.topics), list(records.partitions), list(records.offsets)
+        times = columns["timestamp"].cast(pa.int64()).to_pylist()
+        keys = list(records.topics)
+        for at, each in self.first_readings(records).items():
+            topics[at], partitions[at], offsets[at] = each.topic, each.partition, each.offset
+            keys[at] = self._key(each.topic, each.topic_id)
+            times[at] = times[at] if each.timestamp_ms is None else each.timestamp_ms * 1000
+        columns["topic"] = pa.array(topics, pa.string())
+        columns["partition"] = pa.array(partitions, pa.int32())
+        columns["offset"] = pa.array(offsets, pa.int64())
+        columns["timestamp"] = pa.array(times, pa.int64()).cast(columns["timestamp"].type)
+        return _FirstRead(columns, keys)
+
+    @property
+    def old_ids(self) -> dict[str, str]:
+        """Ids that topics had once, by what stands for them among the keys of records."""
+        return {self._key(name, id): id for name, ids in self.ids.items() for id in ids[:-1]}
+
+    @property
+    def old_incarnations(self) -> dict[str, int]:
+        return {self._key(name, id): at for name, ids in self.ids.items() for at, id in enumerate(ids[:-1])}
+
+    def _key(self, topic: str, id: str) -> str:
+        return topic if id == self.ids[topic][-1] else f"{topic}{_OLD}{id}"
+
+    @staticmethod
+    def shown(coordinates: str) -> str:
+        """Coordinates that begin with such a key, as people see them."""
+        topic, is_old, rest = coordinates.partition(_OLD)
+        return topic + rest[rest.index(":") :] if is_old else coordinates
+
+
+class _FirstRead(Records):
+    def __init__(self, columns: dict[str, pa.Array], keys: list[str]) -> None:
+        super().__init__(columns)
+        self._keys = keys
+
+    @property
+    def topic_keys(self) -> list[str]:
+        return self._keys

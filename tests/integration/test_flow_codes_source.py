@@ -1,0 +1,233 @@
+"""What can happen to the topics that a flow reads, each by its real cause: codes 1, 2, 3 and 5.
+
+The broker is these tests' own, and the flow comes to it through a proxy, so that broker and network can be taken away.
+Every test compares what was sent with what arrived: a table is read without Towpath.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.support.driving import Driven, driven, rows, troubles, world_on
+from tests.support.flows import World
+from tests.support.logs import everything
+from tests.support.produced import Produced, produced, produces
+
+from towpath import Flow, table, topic
+from towpath.flow.codes import ErrorCode
+from towpath.log import NewRecord
+from towpath.stack.kafka import KafkaServer
+from towpath.stack.ports import free_port
+from towpath.testing.proxy import CuttingProxy
+from towpath.testing.servers import kafka_server
+from towpath.testing.waiting import wait_until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["produced"]
+
+pytestmark = pytest.mark.timeout(300)  # they go through several outages, one after the other
+
+SOURCE = "in"
+TIMEOUT_S = 3.0  # how long a flow waits for the broker before it says so
+
+
+@dataclass
+class Broker:
+    """A broker, and the way to it."""
+
+    server: KafkaServer
+    way: CuttingProxy
+
+    def cut(self) -> None:
+        """Nobody comes through any more."""
+        self.way.target_port = free_port()
+        self.way.cut_all()
+
+    def mend(self) -> None:
+        self.way.target_port = self.server.port
+        self.server.start()
+
+    def data(self) -> Path:
+        return self.server.data_dir / "topics"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with CuttingProxy(free_port()) as way, kafka_server(advertised_port=way.port) as server:
+        made = Broker(server, way)
+        made.mend()
+        yield made
+
+
+@pytest.fixture
+def world(broker: Broker, spark: SparkSession, tmp_path: Path) -> Iterator[World]:
+    made = world_on(broker.server, spark, tmp_path, TIMEOUT_S)
+    yield made
+    broker.mend()
+    made.close()
+
+
+@pytest.fixture
+def flow(world: World, name: str) -> Flow:
+    """Writes what it reads into a table."""
+    made = Flow(name, version="v7")
+    made.load(topic(f"{name}-in"), table("out", url=f"sqlite:///{world.home}/out.db"), name="out")
+    return made
+
+
+@pytest.fixture
+def source(flow: Flow) -> str:
+    return f"{flow.name}-in"
+
+
+def numbers(*values: int) -> list[dict[str, int]]:
+    return [{"n": n} for n in values]
+
+
+def put(world: World, source: str, partition: int, *values: int) -> None:
+    world.runtime.log.append(source, [NewRecord(b'{"n":%d}' % n, partition=partition) for n in values])
+
+
+def arrived(world: World) -> list[int]:
+    with closing(sqlite3.connect(world.home / "out.db", timeout=30)) as connection:
+        return sorted(json.loads(text)["n"] for (text,) in connection.execute("select document from out"))
+
+
+def generations(drive: Driven) -> int:
+    [(generation,)] = rows(drive.world, "select generation from flow_stage")
+    return int(generation)
+
+
+def delete(world: World, source: str) -> None:
+    log = world.runtime.log
+    log.delete_topic(source)
+    wait_until(lambda: source not in {each.name for each in log.topics()}, 30)
+
+
+@produces(ErrorCode.LOG_UNAVAILABLE)
+@pytest.mark.parametrize("act", [lambda broker: broker.server.stop(), Broker.cut], ids=["stopped", "cut off"])
+def test_a_broker_that_is_away_is_waited_for(
+    world: World, broker: Broker, flow: Flow, source: str, produced: Produced, act: Callable[[Broker], None]
+) -> None:
+    world.send(source, numbers(*range(10)))
+    with driven(world, flow, produced) as drive:
+        drive.wait_until_done(10)
+        act(broker)
+        assert drive.wait_for_trouble(ErrorCode.LOG_UNAVAILABLE)["failing"] == "extract"
+        broker.mend()
+        world.send(source, numbers(*range(10, 20)))
+        drive.wait_until_done(20)
+    assert arrived(world) == list(range(20))
+    assert {code for code, _ in troubles(world)} == {ErrorCode.LOG_UNAVAILABLE}
+
+
+@produces(ErrorCode.TOPIC_NOT_FOUND)
+def test_a_topic_that_is_deleted_is_waited_for(world: World, flow: Flow, source: str, produced: Produced) -> None:
+    """Made again it is another topic, which is read from its start; here it has as many records as the first had."""
+    world.send(source, numbers(*range(10)), partitions=1)
+    with driven(world, flow, produced) as drive:
+        drive.wait_until_done(10)
+        delete(world, source)
+        drive.wait_for_trouble(ErrorCode.TOPIC_NOT_FOUND)
+        world.send(source, numbers(*range(10, 20)), partitions=1)
+        drive.wait_until_done(20)
+        assert generations(drive) == 2
+    assert arrived(world) == list(range(20))
+
+
+@produces(ErrorCode.OFFSET_NOT_AVAILABLE)
+@pytest.mark.parametrize("more", [0, 30])
+def test_a_topic_made_again_under_a_running_flow(
+    world: World, flow: Flow, source: str, produced: Produced, more: int
+) -> None:
+    """With fewer partitions, and with fewer or with more records than before."""
+    world.send(source, numbers(*range(20)), partitions=3)
+    with driven(world, flow, produced) as drive:
+        drive.wait_until_done(20)
+        delete(world, source)
+        world.runtime.log.create_topic(source, 1)
+        put(world, source, 0, *range(20, 25 + more))
+        drive.wait_until_done(25 + more)
+        assert generations(drive) == 2
+    assert arrived(world) == list(range(25 + more))
+    produced |= {ErrorCode(code) for code, _ in troubles(world)} & {ErrorCode.OFFSET_NOT_AVAILABLE}
+
+
+@produces(ErrorCode.PARTITION_NOT_FOUND, ErrorCode.OFFSET_NOT_AVAILABLE)
+def test_a_broker_that_was_put_back_to_an_older_copy_of_its_data(
+    world: World, broker: Broker, flow: Flow, source: str, produced: Produced, tmp_path: Path
+) -> None:
+    """The topic is the same one, but a partition of it is gone, and where the flow stands there is nothing any more."""
+    log = world.runtime.log
+    log.create_topic(source, 1)
+    put(world, source, 0, 0, 1)
+    world.run(flow)
+    broker.server.stop()
+    shutil.copytree(broker.data(), tmp_path / "copy")
+    broker.server.start()
+    log.add_partitions(source, 2)
+    put(world, source, 0, *range(2, 10))
+    put(world, source, 1, *range(10, 15))
+    with driven(world, flow, produced) as drive:
+        drive.wait_until_done(15)
+        broker.server.stop()
+        shutil.rmtree(broker.data())
+        shutil.copytree(tmp_path / "copy", broker.data())
+        broker.server.start()
+        assert "partition 1" in drive.wait_for_trouble(ErrorCode.PARTITION_NOT_FOUND)["last_error"]["message"]
+        log.add_partitions(source, 2)
+        drive.wait_for(lambda: generations(drive) == 2 and drive.pilot["state"] == "extract")
+        assert drive.pilot["last_error"]["code"] == ErrorCode.OFFSET_NOT_AVAILABLE
+        put(world, source, 0, 20, 21)
+        put(world, source, 1, 22)
+        drive.wait_until_done(18)
+    assert arrived(world) == [*range(15), 20, 21, 22]
+    told = sorted(world.errors(flow), key=lambda each: each.partition)
+    assert [(each.partition, each.offset, each.stop) for each in told] == [(0, 2, 10), (1, 0, 5)]
+    assert "the topic ends before the position" in told[0].failure.message
+    produced |= {each.failure.code for each in told}
+
+
+@produces(ErrorCode.OFFSET_NOT_AVAILABLE)
+def test_records_that_expired_are_a_gap(world: World, flow: Flow, source: str, produced: Produced) -> None:
+    world.send(source, numbers(0), partitions=1)
+    world.run(flow)
+    world.send(source, numbers(*range(1, 8)))
+    world.runtime.log.delete_before(source, {0: 4})
+    world.run(flow)
+    assert arrived(world) == [0, 4, 5, 6, 7]
+
+    [row] = rows(
+        world, "select flow, stage, topic, partition, start_offset, stop_offset, reason, batch_id from flow_gap"
+    )
+    assert row == (flow.name, source, source, 0, 1, 4, "deleted before it was read", 1)
+    [told] = everything(world.runtime.log, flow.error_topic)
+    said: dict[str, Any] = {name: value.decode() for name, value in told.headers if value is not None}
+    assert (told.key, told.value) == (f"{source}/0".encode(), None)
+    expected = {
+        "towpath.kind": "gap",
+        "towpath.code": "5",
+        "towpath.flow": flow.name,
+        "towpath.stage": source,
+        "towpath.version": "v7",
+        "towpath.topic": source,
+        "towpath.topic-id": world.runtime.log.topic(source).id,
+        "towpath.partition": "0",
+        "towpath.offset": "1",
+        "towpath.stop": "4",
+        "towpath.batch": "1",
+    }
+    assert expected.items() <= said.items()
+    [(why, data)] = rows(world, "select why, data from event where kind = 'flow_gap_found'")
+    assert (why, json.loads(data)["from"], json.loads(data)["to"]) == (row[5], 1, 4)
+    produced.add(ErrorCode(int(said["towpath.code"])))
