@@ -17,7 +17,7 @@ import pytest
 from tests.integration.test_sink_index import PLACE, deliveries, write
 from tests.support.writes import MOST_S, Stopwatch
 
-from towpath.db.tables import quoted
+from towpath.db.table_sql import quoted
 from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks import table as table_module

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.db.tables import is_table_name, quoted
+from towpath.db.table_sql import is_table_name, quoted
 from towpath.errors import BadFlow
 from towpath.flow.sinks.files import files, safe_targets
 from towpath.flow.sinks.table import table

@@ -10,19 +10,22 @@ plan (`exprId`); by that it is known which fields to splice into the text of a r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from towpath.errors import BadFlow, TowpathError
 from towpath.flow.delivery import DeliveryIds
+from towpath.flow.endings import chain_of, common, root_of, template_fields
+from towpath.flow.frames import ROW_BY_ROW, UNION, identities, nothing, only, operations, spark_schema, together
 from towpath.flow.graph import Stage
-from towpath.flow.nodes import Each, Expectation, Node, Output, Source, Step
+from towpath.flow.nodes import Each, Expectation, Node, Source, Step
 from towpath.flow.taking import check_types, taken
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.calling import Call
@@ -36,12 +39,6 @@ from towpath.log.spark_columns import SCHEMA
 from towpath.settings import Settings
 
 NOTHING = "nothing int"
-UNION = "Union"
-# What takes rows one by one, in their order and place. All else may drop, double or scatter the rows of an input.
-ROW_BY_ROW = frozenset(
-    {"Project", "Filter", "Generate", "SubqueryAlias", "MapInArrow", "LogicalRDD", "LocalRelation", "Relation"}
-    | {"StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation", "RelationV2", "DataSourceV2Relation"}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +75,7 @@ class Plan:
     def job(self, records: DataFrame) -> DataFrame:
         """A DataFrame that does the work when it is collected; it gives no rows."""
         self._made = {id(source): self._read(records, source) for source in self._stage.sources}
-        roots = {id(root): root for root in map(_root, self._stage.outputs)}
+        roots = {id(root): root for root in map(root_of, self._stage.outputs)}
         if len(roots) > 1:
             names = " and ".join(repr(root.name) for root in roots.values())
             raise BadFlow(
@@ -90,8 +87,8 @@ class Plan:
 
     def _loaded(self, root: Node, rows: Rows) -> DataFrame:
         outputs = self._stage.outputs
-        chains = [_chain(output) for output in outputs]
-        shared = _common(chains)
+        chains = [chain_of(output) for output in outputs]
+        shared = common(chains)
         columns = self._columns(rows)
         loads = tuple(
             Load(output.name, output.sink, tuple(map(self._call, chain[len(shared) :])), columns)
@@ -110,7 +107,7 @@ class Plan:
 
     def _read_columns(self, rows: Rows, node: Node, names: tuple[str, ...]) -> tuple[ReadColumns, DataFrame]:
         has_unmet = rows.unmet is not None
-        return ReadColumns(rows.unmet or node.name, names, has_unmet), _only(rows.frame, names, has_unmet)
+        return ReadColumns(rows.unmet or node.name, names, has_unmet), only(rows.frame, names, has_unmet)
 
     def _columns(self, rows: Rows) -> Columns:
         if rows.begin is not None:
@@ -125,7 +122,7 @@ class Plan:
         names = rows.columns
         if has_calls:
             return names
-        asked = {field for output in self._stage.outputs for field in _template_fields(output)}
+        asked = {field for output in self._stage.outputs for field in template_fields(output)}
         if missing := sorted(asked - set(names)):
             raise BadFlow(
                 f"an output names field {missing[0]!r}, which is no column of what it loads; it has {', '.join(names)}"
@@ -174,7 +171,7 @@ class Plan:
         assert rows.begin is not None  # noqa: S101 - nobody has read them yet
         schema = pa.schema([]) if source.schema is None else source.schema.arrow(nullable=True)
         end = GiveColumns(schema)
-        frame = rows.frame.mapInArrow(self._segment(source.name, rows.begin, (), end), _spark_schema(end.arrow()))
+        frame = rows.frame.mapInArrow(self._segment(source.name, rows.begin, (), end), spark_schema(end.arrow()))
         fields = frozenset(schema.names)
         given = Rows(frame, None, fields, fields, rows.only)
         if self._reads_first:
@@ -195,7 +192,7 @@ class Plan:
         job = self.job(records)
         try:
             for frame in self._kept:
-                frame.foreachPartition(_nothing)
+                frame.foreachPartition(nothing)
             job.collect()
         finally:
             for frame in self._kept:
@@ -203,7 +200,7 @@ class Plan:
 
     def _gate(self, rows: Rows, node: Node) -> Rows:
         """Takes out the rows that do not meet an expectation, before the next step sees them."""
-        frame = _only(rows.frame, rows.columns, has_unmet=True)
+        frame = only(rows.frame, rows.columns, has_unmet=True)
         begin = ReadColumns(rows.unmet or node.name, (), has_expectations=True)
         schema = to_arrow_schema(frame.drop(RECORD, UNMET).schema, timezone="UTC")
         segment = self._segment(node.name, begin, (), GiveColumns(schema))
@@ -213,21 +210,21 @@ class Plan:
     def _step(self, step: Step, given: Rows) -> Rows:
         back = self._batch.reentry
         given = replace(given, frame=taken(given.frame, step, None if back is None else back.topic))
-        before = _identities(given.frame)
+        before = identities(given.frame)
         frame = step.function(given.frame)
         if not isinstance(frame, DataFrame):
             raise BadFlow(f"step {step.name!r} returns a DataFrame, not {type(frame).__name__}")
-        after = _identities(frame)
+        after = identities(frame)
         if after.get(RECORD) != before[RECORD]:
             raise BadFlow(
                 f"step {step.name!r} loses the column {RECORD}, by which every row is known; add it: "
                 f'.select(…, "{RECORD}")'
             )
         kept = frozenset(name for name in given.kept if after.get(name) == before.get(name))
-        nodes = _nodes(frame)
+        nodes = operations(frame)
         if not nodes <= ROW_BY_ROW:
             self._read_once(given)
-            frame = _together(frame)
+            frame = together(frame)
         if UNION in nodes:
             # It passes the columns of its first part off as those of all parts.
             kept = frozenset()
@@ -252,43 +249,6 @@ class Plan:
         return Segment(name, begin, calls, end, self._batch)
 
 
-def _root(output: Output) -> Node:
-    """The node at which the last segment before an output begins: each steps belong to the segment."""
-    node = output.input
-    while isinstance(node, Each):
-        node = node.inputs[0]
-    return node
-
-
-def _chain(output: Output) -> list[Each]:
-    """The each steps before an output, first to last."""
-    chain: list[Each] = []
-    node = output.input
-    while isinstance(node, Each):
-        chain.insert(0, node)
-        node = node.inputs[0]
-    return chain
-
-
-def _common(chains: Sequence[Sequence[Each]]) -> list[Each]:
-    """The each steps with which all chains begin: they are called once for all outputs."""
-    shared = []
-    for steps in zip(*chains, strict=False):
-        if any(step is not steps[0] for step in steps):
-            break
-        shared.append(steps[0])
-    return shared
-
-
-def _template_fields(output: Output) -> list[str]:
-    templates = (output.sink.target, output.sink.id, output.sink.routing)
-    return [field for template in templates if template is not None for field in template.fields]
-
-
-def _only(frame: DataFrame, names: Sequence[str], has_unmet: bool) -> DataFrame:
-    return frame.select(*(F.col(f"`{name}`") for name in names), RECORD, *([UNMET] if has_unmet else []))
-
-
 def _expecting(rows: Rows, step: str, rules: Sequence[Expectation]) -> Rows:
     if not rules:
         return rows
@@ -297,49 +257,16 @@ def _expecting(rows: Rows, step: str, rules: Sequence[Expectation]) -> Rows:
     return replace(rows, frame=rows.frame.withColumn(UNMET, unmet), unmet=step)
 
 
-def _nodes(frame: DataFrame) -> set[str]:
-    """The kinds of operations of which the frame is made."""
-    found: set[str] = set()
-    waiting = [frame._jdf.queryExecution().analyzed()]
-    while waiting:
-        node = waiting.pop()
-        found.add(node.nodeName())
-        children = node.children()
-        waiting += [children.apply(at) for at in range(children.size())]
-    return found
-
-
-def _nothing(rows: Iterable[Any]) -> None:
-    for _ in rows:
-        pass
-
-
-def _together(frame: DataFrame) -> DataFrame:
-    """The rows of each input next to each other again: only so they can be numbered, and fail together."""
-    input = [F.col(f"{RECORD}.{name}") for name in ("topic", "partition", "offset")]
-    return frame.repartition(*input).sortWithinPartitions(*input)
-
-
-def _identities(frame: DataFrame) -> dict[str, Any]:
-    """For each column the number by which Spark's plan knows it: the same number is the same values."""
-    output = frame._jdf.queryExecution().analyzed().output()
-    found: dict[str, Any] = {}
-    for at in range(output.size()):
-        attribute = output.apply(at)
-        found[attribute.name()] = attribute.exprId().id()
-    return found
-
-
-def _spark_schema(schema: pa.Schema) -> Any:
-    return from_arrow_schema(schema, prefer_timestamp_ntz=False)
-
-
 def check_plan(spark: SparkSession, stage: Stage, settings: Settings) -> None:
     """Put the plan together on no records, so that what is wrong with its steps shows before a query starts."""
-    place = BatchPlace("", stage.name, "", "", "", settings)
     records = spark.createDataFrame([], SCHEMA)
+    home = Path(settings.flow.directory).absolute()
+    home.mkdir(parents=True, exist_ok=True)
     try:
-        Plan(stage, place, {}, settings.flow.max_record_bytes).job(records)
+        # A step that counts or collects has the work done at once, and workers want a place for their reports.
+        with TemporaryDirectory(prefix="check-", dir=home) as directory:
+            place = BatchPlace("", stage.name, "", directory, "", settings)
+            Plan(stage, place, {}, settings.flow.max_record_bytes).job(records)
     except TowpathError:
         raise
     except Exception as error:

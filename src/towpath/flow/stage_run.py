@@ -244,7 +244,11 @@ class StageRun:
             return
         found = classify(error, self._helm.state, self._nonce)
         logger.debug("%s: %s", self._ground.name, found.message, exc_info=error)
-        if found.needs_person:
+        if self._helm.state is PilotState.RETRY or self._helm.pilot.is_resting:
+            # No work has failed, but the waiting itself: it goes on.
+            logger.warning("%s is %s and goes on waiting: %s", self._ground.name, self._helm.state, found.message)
+            self._stop.wait(LOOK_S)
+        elif found.needs_person:
             self._helm.rest(PilotState.HALTED, found.message)
         else:
             self._helm.fail(Trouble(found.code, found.step, found.message))

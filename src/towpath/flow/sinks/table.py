@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from towpath.db.tables import DELIVERY_ID, VERSION, Tables, TableShape, is_table_name, open_tables
+from towpath.db.table_sql import DELIVERY_ID, VERSION, TableShape, is_table_name
+from towpath.db.tables import Tables, open_tables
 from towpath.errors import BadFlow, CommitUnknown, DatabaseError, DatabaseUnavailable, NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import bounded

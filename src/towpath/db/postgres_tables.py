@@ -1,0 +1,142 @@
+"""Tables of the user's own in a schema of PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+import psycopg
+
+from towpath.db.database import Row
+from towpath.db.postgres import PostgresDatabase, translated
+from towpath.db.table_sql import (
+    DELIVERY_ID,
+    STAGE,
+    VERSION,
+    Cells,
+    RefusedRow,
+    TableShape,
+    check_columns,
+    count_duplicates,
+    create_table,
+    on_conflict,
+    quoted,
+    select_deliveries,
+    wanted,
+    write_apart,
+)
+from towpath.errors import DatabaseError
+
+READ_AT_ONCE = 10_000
+# Errors that lie in one row: data exceptions, integrity violations, and a type that does not fit.
+_ROW_STATES = ("22", "23", "42804")
+
+
+class PostgresTables:
+    """Tables in one schema of PostgreSQL. Rows are copied beside the table, and go from there in one statement."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._stage: tuple[object, str, str] | None = None
+
+    def create(self, table: str, shape: TableShape) -> None:
+        if not self._columns(table):
+            try:
+                self._run(create_table(table, shape, lambda kind: kind, ""))
+            except DatabaseError:
+                # Two that make a table at the same moment: one of them fails, and it is there.
+                if not self._columns(table):
+                    raise
+        check_columns(f"schema {self._database.schema}", table, shape, self._columns(table))
+
+    def write(self, table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
+        names = ", ".join(map(quoted, shape.columns))
+        insert = _from_stage(table, shape, names).encode()
+        copy = f"copy {STAGE} ({names}) from stdin".encode()
+        connection = self._staged(table, names)
+        is_used = False
+        with self._database.transaction() as tx:
+
+            def write(some: Sequence[Cells]) -> None:
+                nonlocal is_used
+                with tx.part():
+                    if is_used:
+                        connection.execute(f"truncate {STAGE}".encode())
+                    with connection.cursor() as cursor, cursor.copy(copy) as stream:
+                        for row in some:
+                            stream.write_row(row)
+                    connection.execute(insert)
+                is_used = True
+
+            try:
+                return write_apart(rows, 0, write, _postgres_refusal)
+            except psycopg.Error as error:
+                raise translated(error, self._database.url) from error
+
+    def _staged(self, table: str, names: str) -> psycopg.Connection[Row]:
+        """A connection that has an empty table of the same columns; one for each portion would bloat the catalogues."""
+        connection = self._database.connection()
+        if self._stage != (connection, table, names):
+            self._run(f"drop table if exists pg_temp.{STAGE}")
+            columns = f"select {names} from {quoted(table)} limit 0"  # noqa: S608 - quoted names
+            self._run(f"create temp table {STAGE} on commit delete rows as {columns}")
+            self._stage = (connection, table, names)
+        return connection
+
+    def count(self, table: str) -> int:
+        return self._number(table, f"select count(*) from {quoted(table)}")  # noqa: S608 - quoted name
+
+    def existing(self, table: str, delivery_ids: Collection[bytes]) -> dict[bytes, int]:
+        return dict(wanted(self.scan(table), delivery_ids))
+
+    def duplicates(self, table: str) -> int:
+        return self._number(table, count_duplicates(table))
+
+    def names(self) -> list[str]:
+        statement = (
+            "select table_name from information_schema.columns where table_schema = %s and column_name in (%s, %s) "
+            "group by table_name having count(*) = 2 order by 1"
+        )
+        return [name for (name,) in self._run(statement, [self._database.schema, DELIVERY_ID, VERSION])]
+
+    def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
+        if not self._columns(table):
+            return
+        connection = self._database.connection()
+        with connection.transaction(), connection.cursor("towpath_scan") as cursor:
+            cursor.itersize = READ_AT_ONCE
+            cursor.execute(select_deliveries(table).encode())
+            for id, version in cursor:
+                yield bytes(id or b""), version
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _columns(self, table: str) -> set[str]:
+        statement = "select column_name from information_schema.columns where table_schema = %s and table_name = %s"
+        return {row[0] for row in self._run(statement, [self._database.schema, table])}
+
+    def _number(self, table: str, statement: str) -> int:
+        return int(self._run(statement)[0][0]) if self._columns(table) else 0
+
+    def _run(self, statement: str, params: Sequence[Any] | None = None) -> list[Row]:
+        try:
+            cursor = self._database.connection().execute(statement.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+        except psycopg.Error as error:
+            raise translated(error, self._database.url) from error
+
+
+def _from_stage(table: str, shape: TableShape, names: str) -> str:
+    key = ", ".join(map(quoted, shape.key))
+    # One statement may not touch a row twice, so of the same key only the newest goes on.
+    chosen = f"select distinct on ({key}) {names} from {STAGE} order by {key}, {VERSION} desc"  # noqa: S608
+    source = chosen if shape.is_upsert else f"select {names} from {STAGE}"  # noqa: S608 - quoted names
+    return f"insert into {quoted(table)} ({names}) {source} {on_conflict(table, shape)}"
+
+
+def _postgres_refusal(error: Exception) -> str | None:
+    state = getattr(error, "sqlstate", None)
+    if isinstance(error, psycopg.DataError) or (state and state.startswith(_ROW_STATES)):
+        return type(error).__name__
+    return None

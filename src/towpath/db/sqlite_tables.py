@@ -1,0 +1,109 @@
+"""Tables of the user's own in a SQLite file."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+
+from towpath.db.sqlite import SqliteDatabase, translated
+from towpath.db.table_sql import (
+    DELIVERY_ID,
+    VERSION,
+    Cells,
+    RefusedRow,
+    TableShape,
+    check_columns,
+    count_duplicates,
+    create_table,
+    on_conflict,
+    quoted,
+    select_deliveries,
+    wanted,
+    write_apart,
+)
+
+# What a strict table of SQLite calls the types. Others are kept as they come.
+_SQLITE_TYPES = (
+    (re.compile(r"(big|small)?int(eger)?|int[248]|bool(ean)?"), "integer"),
+    (re.compile(r"real|float[48]?|double precision|double|(numeric|decimal)(\(.*\))?"), "real"),
+    (re.compile(r"text|string|(var)?char(acter)?( varying)?(\(.*\))?|jsonb?|date|time.*|uuid"), "text"),
+    (re.compile(r"bytea|blob"), "blob"),
+)
+
+
+class SqliteTables:
+    """Tables in a SQLite file. Made as strict ones, so that a text in a column of numbers is an error."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    def create(self, table: str, shape: TableShape) -> None:
+        statement = create_table(table, shape, _sqlite_type, " strict")
+        if not self._has(table):
+            with self._database.transaction():
+                self._database.query(statement)
+        found = {row[1] for row in self._database.query(f"pragma table_info({quoted(table)})")}
+        check_columns(self._database.url, table, shape, found)
+
+    def write(self, table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
+        marks = ", ".join("?" * len(shape.columns))
+        names = ", ".join(map(quoted, shape.columns))
+        into = f"insert into {quoted(table)} ({names}) values ({marks}) "  # noqa: S608 - quoted names
+        statement = into + on_conflict(table, shape)
+        connection = self._database.connection()
+        with self._database.transaction() as tx:
+
+            def write(some: Sequence[Cells]) -> None:
+                with tx.part():
+                    connection.executemany(statement, some)
+
+            try:
+                return write_apart(rows, 0, write, _sqlite_refusal)
+            except sqlite3.Error as error:
+                raise translated(error, self._database.url) from error
+
+    def count(self, table: str) -> int:
+        return self._number(table, f"select count(*) from {quoted(table)}")  # noqa: S608 - quoted name
+
+    def existing(self, table: str, delivery_ids: Collection[bytes]) -> dict[bytes, int]:
+        return dict(wanted(self.scan(table), delivery_ids))
+
+    def duplicates(self, table: str) -> int:
+        return self._number(table, count_duplicates(table))
+
+    def names(self) -> list[str]:
+        statement = (
+            "select s.name from sqlite_schema s join pragma_table_info(s.name) c "
+            "where s.type = 'table' and c.name in (?, ?) group by s.name having count(*) = 2 order by 1"
+        )
+        return [name for (name,) in self._database.query(statement, (DELIVERY_ID, VERSION))]
+
+    def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
+        if self._has(table):
+            for id, version in self._database.execute(self._database.connection(), select_deliveries(table), ()):
+                yield bytes(id or b""), version
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _has(self, table: str) -> bool:
+        statement = "select 1 from sqlite_schema where type in ('table', 'view') and name = ?"
+        return bool(self._database.query(statement, (table,)))
+
+    def _number(self, table: str, statement: str) -> int:
+        return int(self._database.query(statement)[0][0]) if self._has(table) else 0
+
+
+def _sqlite_type(declared: str) -> str:
+    kind, _, rest = declared.partition(" not null")
+    for pattern, name in _SQLITE_TYPES:
+        if pattern.fullmatch(kind.strip().lower()):
+            return name + (" not null" if "not null" in declared else "") + rest
+    return "any" + (" not null" if "not null" in declared else "")
+
+
+def _sqlite_refusal(error: Exception) -> str | None:
+    if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError | OverflowError):
+        return getattr(error, "sqlite_errorname", type(error).__name__)
+    return None
