@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import hypothesis
 import pytest
 from tests.support.quiet import LEASE_S, Quiet
 
@@ -21,6 +22,10 @@ from towpath.testing import servers
 from towpath.testing.servers import postgres_server
 
 pytest_plugins = ["tests.support.cli", "tests.support.logs", "tests.support.spark", "tests.support.flows"]
+
+# How long an example takes says nothing on a machine that has other things to do.
+hypothesis.settings.register_profile("towpath", deadline=None)
+hypothesis.settings.load_profile("towpath")
 
 FAST = {
     "process": {"heartbeat_s": 0.2, "lease_s": 1.0},

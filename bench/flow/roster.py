@@ -23,7 +23,11 @@ def who_took_part(kafka: KafkaServer, elasticsearch: ElasticsearchServer) -> lis
         ("towpath", towpath_version(), f"{spark}; its default settings: strict JSON, ledger, error topic"),
         ("Apache Kafka", kafka.version, f"one broker, {PARTITIONS} partitions"),
         ("Elasticsearch", elasticsearch.version, "one node, one shard an index, no replica, refresh every 30 s"),
-        ("the usual Spark way", pyspark.__version__, f"{spark}; {client}, bulk() with {CHUNK:,} documents a request"),
+        (
+            "the usual Spark way",
+            pyspark.__version__,
+            f"{spark}; elasticsearch {pins['elasticsearch']}, bulk() as it comes",
+        ),
         (
             "written by hand",
             pins["confluent-kafka"],

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 EVENTS = 1_000_000
-WARM_UP_EVENTS = 100_000
+WARM_UP_EVENTS = 300_000
 PARTITIONS = 2
 BAD_SHARE = 100  # one of so many
 KINDS = ("page.viewed", "link.clicked", "order.placed")

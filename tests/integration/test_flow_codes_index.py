@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.bulk_proxy import BROKEN, BulkProxy, Told, busy
-from tests.support.driving import Driven, driven, troubles
+from tests.support.driving import Driven, driven, troubles, world_on
 from tests.support.elasticsearch import Document, Node
 from tests.support.flows import World
 from tests.support.produced import Produced, produced, produces
@@ -22,15 +24,29 @@ from towpath.flow.pilot import PilotState
 from towpath.flow.stage_store import StageStore
 from towpath.flow.wish import WishKind
 from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.stack.kafka import KafkaServer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["produced"]
 
 pytestmark = pytest.mark.timeout(300)  # they go through several outages, one after the other
 
-SOURCE = "clicks"
 PORTION = 5
 
 Act = Callable[[], object]
+
+
+@pytest.fixture
+def world(kafka: KafkaServer, spark: SparkSession, tmp_path: Path) -> Iterator[World]:
+    made = world_on(kafka, spark, tmp_path)
+    yield made
+    made.close()
+
+
+def source_of(flow: Flow) -> str:
+    return f"{flow.name}-in"
 
 
 @pytest.fixture
@@ -49,8 +65,8 @@ def node(elasticsearch: ElasticsearchServer, name: str) -> Node:
 
 @pytest.fixture
 def flow(proxy: BulkProxy, name: str) -> Flow:
-    made = Flow("f")
-    made.load(topic(SOURCE), index(name, url=proxy.url, id="{n}"), name="views")
+    made = Flow(name)
+    made.load(topic(source_of(made)), index(name, url=proxy.url, id="{n}"), name="views")
     return made
 
 
@@ -61,12 +77,13 @@ def arrived(node: Node, name: str) -> list[int]:
 class Sending:
     """Sends numbers, one after the other."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, flow: Flow) -> None:
         self._world = world
+        self._source = source_of(flow)
         self.count = 0
 
     def more(self) -> None:
-        self._world.send(SOURCE, [{"n": n} for n in range(self.count, self.count + PORTION)])
+        self._world.send(self._source, [{"n": n} for n in range(self.count, self.count + PORTION)])
         self.count += PORTION
 
 
@@ -102,10 +119,10 @@ def suffer(
 
 @produces(ErrorCode.NETWORK, ErrorCode.SINK_UNAVAILABLE, ErrorCode.SINK_FAILED, ErrorCode.SINK_REFUSED)
 def test_an_index_that_is_away_or_answers_badly_is_waited_for(
-    embedded: World, proxy: BulkProxy, flow: Flow, node: Node, name: str, produced: Produced
+    world: World, proxy: BulkProxy, flow: Flow, node: Node, name: str, produced: Produced
 ) -> None:
     """One flow goes through all of it: every time it shows the code, tries again, and goes on by itself."""
-    sending = Sending(embedded)
+    sending = Sending(world, flow)
     sending.more()
     proxy.close()
 
@@ -115,7 +132,7 @@ def test_an_index_that_is_away_or_answers_badly_is_waited_for(
     def set_index(setting: str, value: str) -> None:
         node.ask("PUT", f"/{name}/_settings", f'{{"{setting}":{value}}}')
 
-    with driven(embedded, flow, produced) as drive:
+    with driven(world, flow, produced) as drive:
         assert drive.wait_for_trouble(ErrorCode.SINK_UNAVAILABLE)["failing"] == "configure"
         proxy.open_again()
         drive.wait_until_done(sending.count)
@@ -125,65 +142,65 @@ def test_an_index_that_is_away_or_answers_badly_is_waited_for(
         full, free = partial(set_index, BLOCKED, "true"), partial(set_index, BLOCKED, "null")
         suffer(drive, sending, ErrorCode.SINK_FAILED, 1, full, free)  # the real server answers 429 for every item
     assert arrived(node, name) == list(range(sending.count))
-    assert embedded.errors(flow) == []
+    assert world.errors(flow) == []
     expected = {code for code, _, _ in OUTAGES} | {ErrorCode.SINK_UNAVAILABLE}
-    assert {code for code, _ in troubles(embedded)} == expected
+    assert {code for code, _ in troubles(world)} == expected
 
 
 @produces(ErrorCode.ITEM_REFUSED)
 def test_what_becomes_of_each_item(
-    embedded: World, proxy: BulkProxy, flow: Flow, node: Node, name: str, produced: Produced
+    world: World, proxy: BulkProxy, flow: Flow, node: Node, name: str, produced: Produced
 ) -> None:
     """One has another type than the field, one finds a newer document, one finds the server busy at first."""
     newer = Document(name, "7", 1 << 60, {"n": 7, "newer": True})
     node.put([newer])
     busy_at_first = busy(proxy, name, {"3"}, rounds=2)
     proxy.stage = lambda body: busy_at_first(body) if body.strip() else None  # the check sends an empty one
-    embedded.send(SOURCE, [*({"n": n} for n in range(10)), {"n": "many"}], partitions=1)
-    embedded.run(flow)
+    world.send(source_of(flow), [*({"n": n} for n in range(10)), {"n": "many"}], partitions=1)
+    world.run(flow)
     assert {each.id: each.source for each in node.documents(name)} == {
         **{str(n): {"n": n} for n in range(10)},
         "7": newer.source,
     }
     assert [body.count(b"\n") // 2 for body in proxy.bodies if body.strip()] == [11, 1, 1]
-    assert embedded.counts(flow) == Counter(read=11, loaded=10, failed=1, delivered=10)
-    [error] = embedded.errors(flow)
+    assert world.counts(flow) == Counter(read=11, loaded=10, failed=1, delivered=10)
+    [error] = world.errors(flow)
     assert (error.failure.exception, error.output, error.offset) == ("document_parsing_exception", "views", 10)
     produced.add(error.failure.code)
 
 
 @produces(ErrorCode.ITEM_REFUSED)
 def test_an_index_that_refuses_all_items_holds_the_flow(
-    embedded: World, flow: Flow, node: Node, name: str, produced: Produced
+    world: World, flow: Flow, node: Node, name: str, produced: Produced
 ) -> None:
     """Nothing goes to the error topic: it is no record's fault."""
-    embedded.connect(judge_sample=20)
+    world.connect(judge_sample=20)
     node.ask("PUT", f"/{name}/_settings", f'{{"{READ_ONLY}":true}}')
-    embedded.send(SOURCE, [{"n": n} for n in range(40)])
-    with driven(embedded, flow, produced) as drive:
+    world.send(source_of(flow), [{"n": n} for n in range(40)])
+    with driven(world, flow, produced) as drive:
         pilot = drive.wait_for_trouble(ErrorCode.ITEM_REFUSED, state="held")
         assert pilot["last_error"]["step"] == "views"
         node.ask("PUT", f"/{name}/_settings", f'{{"{READ_ONLY}":null}}')
         drive.wait_until_done(40)
     assert arrived(node, name) == list(range(40))
-    assert embedded.errors(flow) == []
+    assert world.errors(flow) == []
 
 
 def test_an_index_that_calls_every_single_record_wrong_needs_a_person(
-    embedded: World, proxy: BulkProxy, flow: Flow, node: Node, name: str
+    world: World, proxy: BulkProxy, flow: Flow, node: Node, name: str
 ) -> None:
     """No waiting helps against a 400; when it was seen to, all is there."""
     refusal = Told(400, b'{"error":{"type":"illegal_argument_exception","reason":"no such pipeline"}}')
     proxy.stage = lambda body: refusal
-    embedded.send(SOURCE, [{"n": n} for n in range(5)])
-    assert embedded.run(flow) == {SOURCE: PilotState.HALTED}
-    database = embedded.runtime.database
+    world.send(source_of(flow), [{"n": n} for n in range(5)])
+    assert world.run(flow) == {source_of(flow): PilotState.HALTED}
+    database = world.runtime.database
     stages = StageStore(database)
     with database.transaction() as tx:
-        assert "refuses every single record: 400" in stages.read(tx, flow.name, SOURCE).pilot.reason
-        stages.ask(tx, flow.name, SOURCE, WishKind.RESUME, "ada", "the pipeline is there")
+        assert "refuses every single record: 400" in stages.read(tx, flow.name, source_of(flow)).pilot.reason
+        stages.ask(tx, flow.name, source_of(flow), WishKind.RESUME, "ada", "the pipeline is there")
     assert node.documents(name) == []
     proxy.stage = lambda body: None
-    assert embedded.run(flow) == {SOURCE: PilotState.STOPPED}
+    assert world.run(flow) == {source_of(flow): PilotState.STOPPED}
     assert arrived(node, name) == list(range(5))
-    assert embedded.errors(flow) == []
+    assert world.errors(flow) == []

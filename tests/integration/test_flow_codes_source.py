@@ -183,14 +183,16 @@ def test_a_broker_that_was_put_back_to_an_older_copy_of_its_data(
         broker.server.stop()
         shutil.rmtree(broker.data())
         shutil.copytree(tmp_path / "copy", broker.data())
-        broker.server.start()
+        for _ in range(2):  # each start counts leaders up; clients do not believe in one that they know a later one of
+            broker.server.stop()
+            broker.server.start()
         assert "partition 1" in drive.wait_for_trouble(ErrorCode.PARTITION_NOT_FOUND)["last_error"]["message"]
         log.add_partitions(source, 2)
         drive.wait_for(lambda: generations(drive) == 2 and drive.pilot["state"] == "extract")
-        assert drive.pilot["last_error"]["code"] == ErrorCode.OFFSET_NOT_AVAILABLE
-        put(world, source, 0, 20, 21)
-        put(world, source, 1, 22)
-        drive.wait_until_done(18)
+        world.connect()  # with clients that have written nothing: Kafka counts what each of the others has sent
+        put(world, source, 0, *range(2, 10), 20, 21)  # who had sent what is lost sends it again
+        put(world, source, 1, *range(10, 15), 22)
+        drive.wait_until_done(15 + 10 + 6)
     assert arrived(world) == [*range(15), 20, 21, 22]
     told = sorted(world.errors(flow), key=lambda each: each.partition)
     assert [(each.partition, each.offset, each.stop) for each in told] == [(0, 2, 10), (1, 0, 5)]
@@ -207,10 +209,8 @@ def test_records_that_expired_are_a_gap(world: World, flow: Flow, source: str, p
     world.run(flow)
     assert arrived(world) == [0, 4, 5, 6, 7]
 
-    [row] = rows(
-        world, "select flow, stage, topic, partition, start_offset, stop_offset, reason, batch_id from flow_gap"
-    )
-    assert row == (flow.name, source, source, 0, 1, 4, "deleted before it was read", 1)
+    [row] = rows(world, "select stage, topic, partition, start_offset, stop_offset, batch_id, reason from flow_gap")
+    assert row == (source, source, 0, 1, 4, 1, "deleted before it was read")
     [told] = everything(world.runtime.log, flow.error_topic)
     said: dict[str, Any] = {name: value.decode() for name, value in told.headers if value is not None}
     assert (told.key, told.value) == (f"{source}/0".encode(), None)
@@ -229,5 +229,5 @@ def test_records_that_expired_are_a_gap(world: World, flow: Flow, source: str, p
     }
     assert expected.items() <= said.items()
     [(why, data)] = rows(world, "select why, data from event where kind = 'flow_gap_found'")
-    assert (why, json.loads(data)["from"], json.loads(data)["to"]) == (row[5], 1, 4)
+    assert (why, json.loads(data)["from"], json.loads(data)["to"]) == (row[-1], 1, 4)
     produced.add(ErrorCode(int(said["towpath.code"])))

@@ -35,4 +35,4 @@ def produced(request: pytest.FixtureRequest) -> Iterator[Produced]:
     """A test adds what it sees; at its end that must be what it said."""
     seen: Produced = set()
     yield seen
-    assert seen == getattr(request.function, _NAME)
+    assert seen == getattr(request.function, _NAME), f"this test has brought about {seen}"

@@ -1,20 +1,23 @@
-"""The usual way with Spark: `foreachBatch`, `foreachPartition`, and the official client's bulk helper in each task."""
+"""The usual way with Spark: `foreachBatch`, `foreachPartition`, and the official client's bulk helper in each task.
+
+As its documentation shows it: `json`, and the helper's own serializer and number of documents a request.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from uuid import uuid4
 
-import orjson
-from elasticsearch import Elasticsearch, OrjsonSerializer
+from elasticsearch import Elasticsearch
 from elasticsearch.helpers import bulk
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from bench.flow.contenders.same_work import action
 from bench.flow.contenders.turn import Turn, my_turn, wait_for_end, wait_for_start
-from bench.flow.settings import CHUNK, MASTER, MAX_BATCH_RECORDS, MEMORY
+from bench.flow.settings import MASTER, MAX_BATCH_RECORDS, MEMORY
 from bench.flow.workload import SCHEMA
 from towpath.settings import SparkSettings
 from towpath.spark.session import build_session
@@ -27,13 +30,13 @@ def _id(row: Row) -> str:
 def plain(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Read as JSON, and to the index of its type."""
     for row in rows:
-        yield action(orjson.loads(row.value), _id(row))
+        yield action(json.loads(row.value), _id(row))
 
 
 def steps(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Columns have their day already; the rest of the document is put back, and the section added."""
     for row in rows:
-        document = {**orjson.loads(row.value), "day": row.day, "section": row.url.split("/")[1]}
+        document = {**json.loads(row.value), "day": row.day, "section": row.url.split("/")[1]}
         yield action(document, _id(row))
 
 
@@ -51,8 +54,7 @@ def writer(turn: Turn) -> Callable[[Iterable[Row]], None]:
     url, make = turn.url, steps if turn.kind == "steps" else plain
 
     def write(rows: Iterable[Row]) -> None:
-        client = Elasticsearch(url, serializer=OrjsonSerializer(), request_timeout=60)
-        bulk(client, make(rows), chunk_size=CHUNK)
+        bulk(Elasticsearch(url, request_timeout=60), make(rows))
 
     return write
 

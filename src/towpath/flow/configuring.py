@@ -65,6 +65,9 @@ class Configuring:
             if self._is_replaced(topic):
                 starts[name] = self._as_configured(topic)
                 continue
+            for id, number in before:
+                if id == topic.id:
+                    topic.check_partition(number)  # one that is gone without its topic is waited for, not forgotten
             kept, ends = ground.log.starts(name), ground.log.ends(name)
             starts[name] = {
                 number: min(max(before.get((topic.id, number), 0), kept[number]), ends[number]) for number in ends

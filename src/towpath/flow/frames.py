@@ -21,6 +21,16 @@ ROW_BY_ROW = frozenset(
 )
 
 
+def with_set_headers(records: DataFrame) -> DataFrame:
+    """The records with an empty list of headers where they have none.
+
+    For each row that Spark adds to an Arrow batch it asks how large the batch is, and Arrow's lists then go through
+    all rows since the last one that is set: with none set that is quadratic, and costs more than all the rest.
+    """
+    empty = F.array().cast(records.schema["headers"].dataType)
+    return records.withColumn("headers", F.coalesce("headers", empty))
+
+
 def only(frame: DataFrame, names: Sequence[str], has_unmet: bool) -> DataFrame:
     return frame.select(*(F.col(f"`{name}`") for name in names), RECORD, *([UNMET] if has_unmet else []))
 

@@ -23,7 +23,17 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from towpath.errors import BadFlow, TowpathError
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.endings import chain_of, common, root_of, template_fields
-from towpath.flow.frames import ROW_BY_ROW, UNION, identities, nothing, only, operations, spark_schema, together
+from towpath.flow.frames import (
+    ROW_BY_ROW,
+    UNION,
+    identities,
+    nothing,
+    only,
+    operations,
+    spark_schema,
+    together,
+    with_set_headers,
+)
 from towpath.flow.graph import Stage
 from towpath.flow.nodes import Each, Expectation, Node, Source, Step
 from towpath.flow.taking import check_types, taken
@@ -74,6 +84,7 @@ class Plan:
 
     def job(self, records: DataFrame) -> DataFrame:
         """A DataFrame that does the work when it is collected; it gives no rows."""
+        records = with_set_headers(records)
         self._made = {id(source): self._read(records, source) for source in self._stage.sources}
         roots = {id(root): root for root in map(root_of, self._stage.outputs)}
         if len(roots) > 1:
