@@ -43,7 +43,7 @@ def test_every_json_value_comes_back_as_it_was(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (object(), "not JSON"),
+        pytest.param(object(), "not JSON", id="object"),
         ({1, 2}, "not JSON"),
         (b"bytes", "not JSON"),
         ({("a", "b"): 1}, "not JSON"),

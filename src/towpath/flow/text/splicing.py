@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 (_QUOTE,) = b'"'
+(_BRACE,) = b"}"
+_BEFORE_NONE = b"{" + SPACE
 
 
 def splice(text: bytes, changed: Mapping[str, Any], dropped: Collection[str] = ()) -> bytes:
@@ -53,12 +55,18 @@ def splice_rows(
     for name, column in columns_of_tokens.items():
         if len(column) != len(texts):
             raise ValueError(f"column {name!r} has {len(column)} values for {len(texts)} texts")
+    addition = b",".join(spelt(name).replace(b"%", b"%%") + b":%b" for name in names)
+    rows_of_tokens = list(zip(*columns_of_tokens.values(), strict=True)) if names else [()] * len(texts)
     spliced: list[bytes | None] = []
     for row, text in enumerate(texts):
         if text is None or row in failures:
             spliced.append(None)
             continue
-        tokens = {name: column[row] for name, column in columns_of_tokens.items()}
+        if not kept and _is_tight(text) and not finder.find(text):
+            # Nothing but new fields, and a text that ends as most do.
+            spliced.append(b"%b,%b}" % (text[:-1], addition % rows_of_tokens[row]) if names else text)
+            continue
+        tokens = dict(zip(names, rows_of_tokens[row], strict=True))
         for name, rows in kept.items():
             if rows[row]:
                 del tokens[name]
@@ -67,6 +75,11 @@ def splice_rows(
 
 
 _finder = lru_cache(maxsize=256)(Finder)
+
+
+def _is_tight(text: bytes) -> bool:
+    """Whether the text ends with the brace of an object that has fields, and nothing stands between."""
+    return text[-1] == _BRACE and text[-2] not in _BEFORE_NONE
 
 
 def _written(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -44,27 +44,25 @@ class Caller:
     def run(self, chunk: Chunk) -> None:
         """Replace the documents of the chunk by what the function gives for them."""
         came = chunk.count_inputs()
-        before = None if self._call.reentry is None else set(chunk.inputs)
         failed: dict[int, Failure] = {}
-        given = list(self._rows(chunk, failed))
-        chunk.inputs = [input for input, _, _ in given]
-        chunk.befores = [before for _, before, _ in given]
-        chunk.documents = [document for _, _, document in given]
+        self._call_all(chunk, failed)
         chunk.columns = []
         chunk.fail(failed)
         if gone := came - len(failed) - chunk.count_inputs():
             chunk.filtered[self._call.step] += gone
-            if before is not None:
-                chunk.gone |= dict.fromkeys(before.difference(chunk.inputs, failed), self._call.step)
 
-    def _rows(self, chunk: Chunk, failed: dict[int, Failure]) -> Iterator[tuple[int, Document, Document]]:
-        """Input, document as it was and document as it is, for each that the function gives."""
+    def _call_all(self, chunk: Chunk, failed: dict[int, Failure]) -> None:
+        """Inputs, documents as they were and documents as they are, for each that the function gives."""
         breadcrumb, takes, records = self._breadcrumb, self._call.takes, chunk.records
         takes_everything = takes.is_everything
         topics, partitions, offsets = records.topics, records.partitions, records.offsets
         reentry = self._call.reentry
         shown = records if reentry is None else reentry.as_first_read(records)
         shown_topics = shown.topics
+        call = self._caller(shown)
+        inputs: list[int] = []
+        befores: list[Document] = []
+        documents: list[Document] = []
         breadcrumb.enter(self._call.step)
         for input, document, before in zip(chunk.inputs, chunk.documents, chunk.befores, strict=True):
             if not (takes_everything or takes.has(shown_topics[input], document)):
@@ -72,34 +70,53 @@ class Caller:
             if before is document:
                 document = copied(document)
             breadcrumb.at(topics[input], partitions[input], offsets[input])
-            given = self._given(document, shown, input, failed)
-            if type(given) is dict:
-                yield input, before, given
-            elif given is not None:
-                for one in self._several(given, input, failed):
-                    yield input, before, one
-        breadcrumb.leave()
-
-    def _given(self, document: Document, records: Records, input: int, failed: dict[int, Failure]) -> Any:
-        call, watchdog = self._call, self._watchdog
-        try:
-            if watchdog is not None:
-                watchdog.begin(call.timeout_s or 0.0)
             try:
-                if call.wants_record:
-                    return call.function(document, self._info(records, input))
-                return call.function(document)
+                given = call(document, input)
+            except (KeyboardInterrupt, MemoryError):
+                raise
+            except BaseException as error:
+                failed.setdefault(input, self._failure(error))
+                continue
+            if type(given) is dict:
+                inputs.append(input)
+                befores.append(before)
+                documents.append(given)
+            elif given is not None:
+                several = self._several(given, input, failed)
+                inputs += [input] * len(several)
+                befores += [before] * len(several)
+                documents += several
+        breadcrumb.leave()
+        chunk.inputs, chunk.befores, chunk.documents = inputs, befores, documents
+
+    def _caller(self, records: Records) -> Callable[[Document, int], Any]:
+        """The function with what it wants to know, and its time limit."""
+        function, watchdog, limit_s = self._call.function, self._watchdog, self._call.timeout_s or 0.0
+
+        def told(document: Document, input: int) -> Any:
+            return function(document, self._info(records, input))
+
+        def untold(document: Document, input: int) -> Any:
+            return function(document)
+
+        inner = told if self._call.wants_record else untold
+        if watchdog is None:
+            return inner
+
+        def limited(document: Document, input: int) -> Any:
+            try:
+                watchdog.begin(limit_s)
+                return inner(document, input)
             finally:
-                if watchdog is not None:
-                    watchdog.end()
-        except OverTime:
-            message = f"took longer than {call.timeout_s:g} s for one record"
-            failed.setdefault(input, Failure(ErrorCode.TRANSFORM_FAILED, call.step, "OverTime", message))
-        except (KeyboardInterrupt, MemoryError):
-            raise
-        except BaseException as error:
-            failed.setdefault(input, Failure.of(ErrorCode.TRANSFORM_FAILED, call.step, error))
-        return None
+                watchdog.end()
+
+        return limited
+
+    def _failure(self, error: BaseException) -> Failure:
+        if isinstance(error, OverTime):
+            message = f"took longer than {self._call.timeout_s:g} s for one record"
+            return Failure(ErrorCode.TRANSFORM_FAILED, self._call.step, "OverTime", message)
+        return Failure.of(ErrorCode.TRANSFORM_FAILED, self._call.step, error)
 
     def _info(self, records: Records, input: int) -> object:
         topic, partition, offset = records.topic_keys[input], records.partitions[input], records.offsets[input]
