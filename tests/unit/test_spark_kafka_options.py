@@ -15,6 +15,8 @@ def test_reads_are_committed_ones_with_headers_and_survive_loss() -> None:
     settings = LogSettings(url="kafka://a:1", client={"client.id": "x", "linger.ms": "5"})
     assert connector_options("a:1,b:2", settings, ["t", "u"]) == {
         "kafka.fetch.max.wait.ms": "50",
+        "kafka.max.partition.fetch.bytes": "8388608",
+        "kafka.max.poll.records": "20000",
         "kafka.request.timeout.ms": "30000",
         "kafka.default.api.timeout.ms": "60000",
         "kafkaConsumer.pollTimeoutMs": "60000",

@@ -22,6 +22,10 @@ PREFIX = "kafka."
 # with it: each small batch took half a second longer. A fetch for which there is something never waits.
 FETCH_WAIT_MS = 50
 REQUEST_MS = 30_000  # as Java's client has it
+# After every poll Spark asks the broker twice for the partition's ends. Java's client gives 500 records a poll, of at
+# most 1 MiB: so a task would wait for the broker most of the time.
+POLL_RECORDS = 20_000
+FETCH_BYTES = 8 << 20
 MODULES = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -72,6 +76,8 @@ def connector_options(servers: str, settings: LogSettings, topics: list[str]) ->
     client = {PREFIX + name: value for name, value in java_properties(settings.client).items()}
     return {
         "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
+        "kafka.max.partition.fetch.bytes": str(FETCH_BYTES),
+        "kafka.max.poll.records": str(POLL_RECORDS),
         **_patience(round(settings.timeout_s * 1000), client),
         **client,
         "kafka.bootstrap.servers": servers,

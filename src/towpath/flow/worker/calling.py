@@ -44,12 +44,15 @@ class Caller:
     def run(self, chunk: Chunk) -> None:
         """Replace the documents of the chunk by what the function gives for them."""
         came = chunk.count_inputs()
+        before = None if self._call.reentry is None else set(chunk.inputs)
         failed: dict[int, Failure] = {}
         self._call_all(chunk, failed)
         chunk.columns = []
         chunk.fail(failed)
         if gone := came - len(failed) - chunk.count_inputs():
             chunk.filtered[self._call.step] += gone
+            if before is not None:
+                chunk.gone |= dict.fromkeys(before.difference(chunk.inputs, failed), self._call.step)
 
     def _call_all(self, chunk: Chunk, failed: dict[int, Failure]) -> None:
         """Inputs, documents as they were and documents as they are, for each that the function gives."""
