@@ -53,6 +53,8 @@ class Run:
         rows = lines(self._plan.parts)
         with ExitStack() as open_things:
             self._prepare(open_things)
+            self._say("warming up Elasticsearch")
+            self._acts[Measure.READY]()  # else it would be cold for whoever comes first
             samples = take_turns(rows, self._acts, self._plan.rounds, self._say)
         return Report(
             title="Flows",

@@ -46,8 +46,10 @@ class Chunk:
         if self.columns:
             places = pa.array(rows, pa.int64())
             self.columns = [column.take(places) for column in self.columns]
-        self.documents = [self.documents[row] for row in rows]
-        self.befores = [self.befores[row] for row in rows]
+        documents = [self.documents[row] for row in rows]
+        # That nothing was changed shows by both being the same list: it saves looking for changes.
+        self.befores = documents if self.befores is self.documents else [self.befores[row] for row in rows]
+        self.documents = documents
 
     def count_inputs(self) -> int:
         """How many inputs have a row."""
