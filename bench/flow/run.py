@@ -88,7 +88,7 @@ class Run:
             Measure.STEPS_HAND: partial(self._indexed, by_hand, "steps"),
             Measure.STEPS_BAD: partial(self._indexed, ours, "steps", BAD, good),
             Measure.EACH: partial(self._told, ours, "each"),
-            Measure.TABLE: self._embedded,
+            Measure.TABLE: partial(self._told, Program.module("embedded"), "table", bootstrap="", url=""),
             Measure.SINGLE: partial(self._told, Program.module("single_records"), "plain"),
         }
         self._peers = who_took_part(self._kafka, self._elasticsearch)
@@ -114,16 +114,10 @@ class Run:
         assert found == expected, f"the index has {found:,} documents in place of {expected:,}"
         return self._plan.events / (ended - began)
 
-    def _told(self, program: Program, kind: str) -> list[float]:
+    def _told(self, program: Program, kind: str, **instead: str) -> list[float]:
         """What the contender has measured itself."""
         self._index.clear()
-        with crew(program, self._turn(kind, CLEAN)) as at_work:
-            at_work.wait_until_ready()
-            at_work.begin()
-            return at_work.figures()
-
-    def _embedded(self) -> list[float]:
-        with crew(Program.module("embedded"), {**self._turn("table", CLEAN), "bootstrap": "", "url": ""}) as at_work:
+        with crew(program, self._turn(kind, CLEAN) | instead) as at_work:
             at_work.wait_until_ready()
             at_work.begin()
             return at_work.figures()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import psycopg
 
 from towpath.db.database import Row
 from towpath.db.postgres import PostgresDatabase, translated
+from towpath.db.table_reading import TableReading
 from towpath.db.table_sql import (
     DELIVERY_ID,
     STAGE,
@@ -17,12 +18,10 @@ from towpath.db.table_sql import (
     RefusedRow,
     TableShape,
     check_columns,
-    count_duplicates,
     create_table,
     on_conflict,
     quoted,
     select_deliveries,
-    wanted,
     write_apart,
 )
 from towpath.errors import DatabaseError
@@ -32,7 +31,7 @@ READ_AT_ONCE = 10_000
 _ROW_STATES = ("22", "23", "42804")
 
 
-class PostgresTables:
+class PostgresTables(TableReading):
     """Tables in one schema of PostgreSQL. Rows are copied beside the table, and go from there in one statement."""
 
     def __init__(self, database: PostgresDatabase) -> None:
@@ -82,15 +81,6 @@ class PostgresTables:
             self._run(f"create temp table {STAGE} on commit delete rows as {columns}")
             self._stage = (connection, table, names)
         return connection
-
-    def count(self, table: str) -> int:
-        return self._number(table, f"select count(*) from {quoted(table)}")  # noqa: S608 - quoted name
-
-    def existing(self, table: str, delivery_ids: Collection[bytes]) -> dict[bytes, int]:
-        return dict(wanted(self.scan(table), delivery_ids))
-
-    def duplicates(self, table: str) -> int:
-        return self._number(table, count_duplicates(table))
 
     def names(self) -> list[str]:
         statement = (

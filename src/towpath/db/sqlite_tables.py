@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from towpath.db.sqlite import SqliteDatabase, translated
+from towpath.db.table_reading import TableReading
 from towpath.db.table_sql import (
     DELIVERY_ID,
     VERSION,
@@ -14,12 +15,10 @@ from towpath.db.table_sql import (
     RefusedRow,
     TableShape,
     check_columns,
-    count_duplicates,
     create_table,
     on_conflict,
     quoted,
     select_deliveries,
-    wanted,
     write_apart,
 )
 
@@ -32,7 +31,7 @@ _SQLITE_TYPES = (
 )
 
 
-class SqliteTables:
+class SqliteTables(TableReading):
     """Tables in a SQLite file. Made as strict ones, so that a text in a column of numbers is an error."""
 
     def __init__(self, database: SqliteDatabase) -> None:
@@ -62,15 +61,6 @@ class SqliteTables:
                 return write_apart(rows, 0, write, _sqlite_refusal)
             except sqlite3.Error as error:
                 raise translated(error, self._database.url) from error
-
-    def count(self, table: str) -> int:
-        return self._number(table, f"select count(*) from {quoted(table)}")  # noqa: S608 - quoted name
-
-    def existing(self, table: str, delivery_ids: Collection[bytes]) -> dict[bytes, int]:
-        return dict(wanted(self.scan(table), delivery_ids))
-
-    def duplicates(self, table: str) -> int:
-        return self._number(table, count_duplicates(table))
 
     def names(self) -> list[str]:
         statement = (

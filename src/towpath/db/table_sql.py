@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -86,15 +86,6 @@ def write_apart(
 
 def select_deliveries(table: str) -> str:
     return f"select {DELIVERY_ID}, {VERSION} from {quoted(table)}"  # noqa: S608 - quoted name
-
-
-def wanted(rows: Iterable[tuple[bytes, int]], delivery_ids: Collection[bytes]) -> Iterator[tuple[bytes, int]]:
-    asked = frozenset(delivery_ids)
-    return ((id, version) for id, version in rows if id in asked)
-
-
-def count_duplicates(table: str) -> str:
-    return f"select count(*) - count(distinct {DELIVERY_ID}) from {quoted(table)}"  # noqa: S608 - quoted name
 
 
 def check_columns(where: str, table: str, shape: TableShape, found: set[str]) -> None:

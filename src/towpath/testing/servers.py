@@ -20,7 +20,7 @@ from towpath.stack.spark_cluster import SparkCluster
 @contextmanager
 def postgres_server(settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
     """A running PostgreSQL with an empty database."""
-    with _home() as home, PostgresServer(home / "postgres", settings=settings) as server:
+    with server_home() as home, PostgresServer(home / "postgres", settings=settings) as server:
         yield server
 
 
@@ -29,26 +29,27 @@ def kafka_server(
     advertised_port: int | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[KafkaServer]:
     """A running Kafka broker without topics; with `advertised_port` clients are sent to a proxy there."""
-    with _home() as home, KafkaServer(home / "kafka", None, advertised_port, settings) as server:
+    with server_home() as home, KafkaServer(home / "kafka", None, advertised_port, settings) as server:
         yield server
 
 
 @contextmanager
 def elasticsearch_server(settings: Mapping[str, str] | None = None) -> Iterator[ElasticsearchServer]:
     """A running Elasticsearch node without indices."""
-    with _home() as home, ElasticsearchServer(home / "elasticsearch", settings=settings) as server:
+    with server_home() as home, ElasticsearchServer(home / "elasticsearch", settings=settings) as server:
         yield server
 
 
 @contextmanager
 def spark_cluster(workers: int = 1, cores: int = 2, memory: str = "2g") -> Iterator[SparkCluster]:
     """A running Spark master with workers."""
-    with _home() as home, SparkCluster(home / "spark", None, workers, cores, memory) as cluster:
+    with server_home() as home, SparkCluster(home / "spark", None, workers, cores, memory) as cluster:
         yield cluster
 
 
 @contextmanager
-def _home() -> Iterator[Path]:
+def server_home() -> Iterator[Path]:
+    """A directory for a server, deleted after use."""
     home = Path(tempfile.mkdtemp(prefix="towpath-"))
     # As root some servers run as another user, who must be able to enter the directory.
     home.chmod(0o711)
