@@ -40,6 +40,7 @@ class Held:
     why_part: str = ""
     per_batch: bool = False
     is_idempotent: bool = True
+    may_refuse: bool = False
     flaws: list[Flaw] = field(default_factory=list)
 
     def delivered(self) -> Iterator[Delivered]:

@@ -37,6 +37,7 @@ class Listing:
     id: Template | None = None
     routing: Template | None = None
     is_idempotent: bool = True
+    may_refuse: bool = False
     refuses: Callable[[bytes], Refusal | None] | None = None
     on_write: Callable[[Deliveries], Iterable[Refusal]] = lambda deliveries: ()
     taken: list[Deliveries] = field(default_factory=list)

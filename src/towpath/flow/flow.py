@@ -25,12 +25,12 @@ from towpath.errors import BadFlow
 from towpath.flow.graph import Stage, checked_stages
 from towpath.flow.nodes import Each, Expectation, Node, Output, Source, Step
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.strategy import Strategy
 from towpath.flow.takes import TYPE_FIELD, Takes
 from towpath.flow.text.reading import Duplicates
 from towpath.flow.text.schema import Extra, Schema
 from towpath.flow.topic_reference import TopicReference
 
-AT_LEAST_ONCE = "at-least-once"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 EXPECTATIONS = "__towpath_expectations__"
 
@@ -46,7 +46,7 @@ class Flow:
         self,
         name: str,
         *,
-        delivery: Literal["at-least-once"] | str = AT_LEAST_ONCE,
+        delivery: Literal["exactly-once", "at-least-once", "at-most-once"] | str = Strategy.AT_LEAST_ONCE,
         version: str = "",
         starting: Literal["earliest", "latest"] | None = None,
         max_record_bytes: int | None = None,
@@ -55,13 +55,10 @@ class Flow:
     ) -> None:
         if not NAME.fullmatch(name):
             raise BadFlow(f"a flow is named with letters, digits, - and _, 80 at most, not {name!r}")
-        if delivery != AT_LEAST_ONCE:
-            raise BadFlow(
-                f"flow {name!r}: delivery={delivery!r} is not there yet; {AT_LEAST_ONCE!r} is: nothing is lost, and "
-                "after a crash a sink without ids may get some deliveries twice"
-            )
+        if delivery not in tuple(Strategy):
+            raise BadFlow(f"flow {name!r}: delivery={delivery!r} is not one of {', '.join(Strategy)}")
         self.name = name
-        self.delivery = delivery
+        self.delivery = Strategy(delivery)
         self.version = version
         self.starting = starting
         self.max_record_bytes = max_record_bytes

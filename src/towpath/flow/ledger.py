@@ -72,6 +72,11 @@ class Ledger:
         values = {"counts": to_stored(counts), "timings": to_stored(timings or {})}
         return self._move(tx, "decide", BatchState.DECIDED, which, values)
 
+    def go_ahead(self, tx: Transaction, flow: str, stage: str, generation: int, batch_id: int) -> Batch:
+        """At most once: nothing of the batch will be tried a second time."""
+        which = {"flow": flow, "stage": stage, "generation": generation, "batch_id": batch_id}
+        return self._move(tx, "go_ahead", BatchState.AHEAD, which, {})
+
     def commit(
         self,
         tx: Transaction,

@@ -14,7 +14,7 @@ select s.flow, s.stage, s.generation, :batch_id, :hash, :positions, :units, 'sna
 from flow_stage as s
 where s.flow = :flow and s.stage = :stage and s.generation = :generation and s.owner = :owner
   and not exists (select 1 from flow_batch as b
-                  where b.flow = :flow and b.stage = :stage and b.state in ('snapshot', 'decided')
+                  where b.flow = :flow and b.stage = :stage and b.state in ('snapshot', 'decided', 'ahead')
                     and (b.generation, b.batch_id) <> (:generation, :batch_id))
 $stage_locked
 on conflict (flow, stage, generation, batch_id) do update set attempts = flow_batch.attempts + 1
@@ -27,16 +27,21 @@ update flow_batch set state = 'decided', decided_at = :now, counts = :counts, ti
 where $this and state = 'snapshot' and exists ($my_stage)
 returning $columns;
 
+-- name: go_ahead
+-- At most once: from here on nothing of the batch is tried a second time.
+update flow_batch set state = 'ahead' where $this and state = 'snapshot' and exists ($my_stage)
+returning $columns;
+
 -- name: commit
 -- Every output has what it is to have.
 update flow_batch set state = 'committed', committed_at = :now, counts = :counts, digests = :digests, timings = :timings
-where $this and state in ('snapshot', 'decided') and exists ($my_stage)
+where $this and state in ('snapshot', 'decided', 'ahead') and exists ($my_stage)
 returning $columns;
 
 -- name: supersede_open
 -- A reset: what is not committed by now will never be.
 update flow_batch set state = 'superseded'
-where flow = :flow and stage = :stage and state in ('snapshot', 'decided') and exists ($my_stage)
+where flow = :flow and stage = :stage and state in ('snapshot', 'decided', 'ahead') and exists ($my_stage)
 returning $columns;
 
 -- name: read_totals
@@ -53,7 +58,7 @@ select $columns from flow_batch where $this;
 
 -- name: open_batch
 -- The batch that a stage is at work on.
-select $columns from flow_batch where flow = :flow and stage = :stage and state in ('snapshot', 'decided');
+select $columns from flow_batch where flow = :flow and stage = :stage and state in ('snapshot', 'decided', 'ahead');
 
 -- name: last_committed
 -- The newest batch of a generation that is done.

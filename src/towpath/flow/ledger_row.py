@@ -21,16 +21,18 @@ class BatchState(StrEnum):
 
     SNAPSHOT = "snapshot"  # its positions are fixed
     DECIDED = "decided"  # what becomes of each record is fixed; outputs may have some of it
+    AHEAD = "ahead"  # at most once: outputs may have some of it, and it will not be tried again
     COMMITTED = "committed"  # every output has what it is to have
     SUPERSEDED = "superseded"  # a reset came before it was committed; it never will be
 
 
-_SNAPSHOT, _DECIDED, _COMMITTED, _SUPERSEDED = BatchState
+_SNAPSHOT, _DECIDED, _AHEAD, _COMMITTED, _SUPERSEDED = BatchState
 
 # Where each state leads. Outputs that are one atomic act with their errors need no decision.
 MOVES: dict[BatchState, frozenset[BatchState]] = {
-    _SNAPSHOT: frozenset({_DECIDED, _COMMITTED, _SUPERSEDED}),
+    _SNAPSHOT: frozenset({_DECIDED, _AHEAD, _COMMITTED, _SUPERSEDED}),
     _DECIDED: frozenset({_COMMITTED, _SUPERSEDED}),
+    _AHEAD: frozenset({_COMMITTED, _SUPERSEDED}),
     _COMMITTED: frozenset(),
     _SUPERSEDED: frozenset(),
 }

@@ -39,6 +39,7 @@ class Stage:
     topics: Topics
     starting: Positions
     owner: str | None
+    launch: int  # how often it was taken: who has a lower one was replaced
     pilot: Pilot
     judge: dict[str, Any]
     sample: dict[str, Any]
@@ -198,7 +199,7 @@ def take_stage(database: Database, stages: StageStore, flow: str, stage: str, ow
 
 
 def _stage(row: Row) -> Stage:
-    flow, name, generation, topology, version, checkpoint, topics, starting, owner, pilot, judge, sample = row[:12]
+    flow, name, generation, topology, version, checkpoint, topics, starting, owner, launch, pilot, judge, sample = row[:13]
     return Stage(
         flow,
         name,
@@ -209,12 +210,13 @@ def _stage(row: Row) -> Stage:
         json.loads(topics),
         Positions.from_json(starting),
         owner,
+        launch,
         Pilot.from_json(pilot),
         json.loads(judge),
         json.loads(sample),
-        _wish(row[12:17]),
-        to_datetime(row[17]),
+        _wish(row[13:18]),
         to_datetime(row[18]),
+        to_datetime(row[19]),
     )
 
 

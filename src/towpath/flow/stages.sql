@@ -1,6 +1,6 @@
 -- name: columns
 -- Not a query: the columns of a stage, in the order of `Stage`.
-flow, stage, generation, topology, version, checkpoint, topics, starting, owner, pilot, judge, sample, wish, wish_who,
+flow, stage, generation, topology, version, checkpoint, topics, starting, owner, launch, pilot, judge, sample, wish, wish_who,
 wish_why, wish_at, wish_args, created_at, updated_at;
 
 -- name: wish_columns
@@ -31,7 +31,7 @@ select flow, stage from flow_stage order by flow, stage;
 
 -- name: take_stage
 -- A process begins to run a stage. No row: another one runs it that was not found dead.
-update flow_stage set owner = :owner, updated_at = :now
+update flow_stage set owner = :owner, launch = launch + 1, updated_at = :now
 where flow = :flow and stage = :stage and (owner is null or owner = :owner or owner = :dead)
 returning $columns;
 
@@ -65,7 +65,7 @@ update flow_stage
 set generation = :generation, checkpoint = :checkpoint, starting = :starting, topics = :topics, updated_at = :now
 where $mine and generation = :generation - 1
   and not exists (select 1 from flow_batch as b
-                  where b.flow = :flow and b.stage = :stage and b.state in ('snapshot', 'decided'))
+                  where b.flow = :flow and b.stage = :stage and b.state in ('snapshot', 'decided', 'ahead'))
 returning $columns;
 
 -- name: ask

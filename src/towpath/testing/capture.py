@@ -33,6 +33,7 @@ class Capture:
     routing: Template | None
     directory: str
     is_idempotent: bool = True
+    may_refuse: bool = False
 
     @classmethod
     def of(cls, sink: Sink, directory: Path) -> Capture:

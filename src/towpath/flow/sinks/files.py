@@ -80,6 +80,7 @@ class FilesSink:
     id = None
     routing = None
     is_idempotent = True
+    may_refuse = False
 
     @property
     def root(self) -> Path:

@@ -105,6 +105,7 @@ class IndexSink:
     max_bytes: int
     in_flight: int
     is_idempotent = True
+    may_refuse = True
 
     def check(self, settings: Settings) -> None:
         """Send an empty bulk request: who may write is told that it is empty."""

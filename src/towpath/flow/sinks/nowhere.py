@@ -18,6 +18,7 @@ class Nowhere:
     id: Template | None
     routing: Template | None
     is_idempotent: bool = True
+    may_refuse: bool = False
 
     @classmethod
     def instead_of(cls, sink: Sink) -> Nowhere:

@@ -12,8 +12,10 @@ A writer tells three things apart:
   batch again, for ever;
 - a request that was too large: the writer's own business; it sends smaller ones.
 
-A batch may be tried again from its beginning, after a crash too. A sink that can recognises a delivery by its id or its
-delivery id and takes it once; a sink that cannot says so: `is_idempotent` is False.
+A batch may be tried again from its beginning, after a crash too, and by a process that does not know that it was
+replaced. A sink takes a delivery once in one of two ways: it knows it again by its id or its delivery id; or it writes
+`place.mark(part)` in the same atomic act as the rows, looks for that mark before it writes, and passes over what is
+there (`place.strategy.has_marks` says whether it should). A sink that can do neither says so: `is_idempotent` is False.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from typing import Any, NamedTuple, Protocol
 import orjson
 
 from towpath.flow.codes import ErrorCode
+from towpath.flow.mark import Mark
+from towpath.flow.strategy import Strategy
 from towpath.flow.template import Template
 from towpath.settings import Settings
 
@@ -98,6 +102,14 @@ class Place:
     hash: str  # of the batch
     unit: str  # of the task
     settings: Settings = field(repr=False)
+    generation: int = 1
+    batch_id: int = 0
+    strategy: Strategy = Strategy.AT_LEAST_ONCE
+    launch: int = 0  # of the driver: who was started later has a higher one, and may keep an earlier one from writing
+    marks_since: Mapping[int, int] = field(default_factory=dict)  # where in the marks topic those of this batch begin
+
+    def mark(self, part: int = 0) -> Mark:
+        return Mark(self.flow, self.stage, self.generation, self.batch_id, self.output, self.unit, part)
 
 
 class Sink(Protocol):
@@ -117,7 +129,11 @@ class Sink(Protocol):
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether a delivery that comes twice is there once."""
+        """Whether a delivery that comes twice is there once: known again by its id, or kept out by a mark."""
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether it can refuse single deliveries that were well made. Those that can are written to first."""
 
     def check(self, settings: Settings) -> None:
         """Raise `BadSettings` or `SinkError` when nothing could be written: wrong option or password, no server."""

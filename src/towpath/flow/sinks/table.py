@@ -94,6 +94,7 @@ class TableSink:
     has_document: bool
     routing = None
     is_idempotent = True
+    may_refuse = True
 
     def check(self, settings: Settings) -> None:
         """Make the table, or look whether it has the columns."""

@@ -41,6 +41,7 @@ class TopicSink:
 
     id = None
     is_idempotent = False
+    may_refuse = False
 
     def __init__(self, target: str, *, key: str | None = None, partitions: int | None = None) -> None:
         self.target = Template(target)

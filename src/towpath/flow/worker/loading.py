@@ -10,7 +10,7 @@ from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.delivery import Digest
 from towpath.flow.failure import Failure, bounded
 from towpath.flow.fault import encode_fault
-from towpath.flow.sinks.sink import Deliveries, Place, Refusal, Sink
+from towpath.flow.sinks.sink import Deliveries, Refusal, Sink
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.breadcrumb import Breadcrumb
 from towpath.flow.worker.calling import Call, open_callers
@@ -55,8 +55,7 @@ class OpenLoad:
         self._callers = open_callers(load.calls, breadcrumb, watchdog)
         self._preparer = Preparer(load.output, load.sink, load.columns, batch)
         with self._faults():
-            place = Place(batch.flow, batch.stage, load.output, batch.hash, unit, batch.settings)
-            self._writer = load.sink.writer(place)
+            self._writer = load.sink.writer(batch.place(load.output, unit))
         closing.callback(self._writer.close)
         self._digest = Digest()
 

@@ -11,6 +11,8 @@ create table flow_stage (
     topics     json    not null default '{}',
     starting   json    not null default '[]',
     owner      text,
+    -- Raised whenever a process takes the stage: sinks know by it who came later.
+    launch     integer not null default 0 check (launch >= 0),
     state      text    not null check (state in ('configure', 'extract', 'transform', 'load', 'errors', 'retry', 'held',
                                                  'reset', 'paused', 'stopped', 'halted')),
     pilot      json    not null,
@@ -39,7 +41,7 @@ create table flow_batch (
     hash         text    not null check (length(hash) = 64),
     positions    json    not null,
     units        json    not null,
-    state        text    not null check (state in ('snapshot', 'decided', 'committed', 'superseded')),
+    state        text    not null check (state in ('snapshot', 'decided', 'ahead', 'committed', 'superseded')),
     attempts     integer not null default 1 check (attempts >= 1),
     counts       json    not null default '{}',
     digests      json    not null default '{}',
@@ -53,7 +55,7 @@ create table flow_batch (
     constraint decided_has_a_time check (state <> 'decided' or decided_at is not null)
 );
 -- A stage works on one batch at a time.
-create unique index flow_batch_open on flow_batch (flow, stage) where state in ('snapshot', 'decided');
+create unique index flow_batch_open on flow_batch (flow, stage) where state in ('snapshot', 'decided', 'ahead');
 
 create table flow_gap (
     flow         text    not null,
