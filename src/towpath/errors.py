@@ -30,6 +30,7 @@ TowpathError
 │   ├── DatabaseUnavailable    away, locked, full or restarting; nothing was written
 │   ├── PartlySent             a batch was cut off between two of its commits; says which were written
 │   ├── CommitUnknown          the connection broke during commit; it may or may not have been written
+│   ├── WriterReplaced         a later start of the stage, or a later batch, writes to this output
 │   └── SchemaError            tables and code do not fit
 │       ├── SchemaTooNew       a newer Towpath has upgraded this database
 │       ├── SchemaTooOld       the database needs `towpath schema upgrade`
@@ -159,7 +160,23 @@ class NoReplyExpected(Refused):
 
 
 class BadRecord(Refused):
-    """A topic cannot hold this record: too large, or a key, header or time of the wrong kind. Nothing was written."""
+    """A topic cannot hold this record: too large, or a key, header or time of the wrong kind. Nothing was written.
+
+    `refused` are the headers of the records that a broker has refused in a transaction, which undid all of it; None
+    when it was found out before anything was on its way. Unless `is_sure`, all but one of them may have been refused
+    for nothing but the company they were in.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        refused: Iterable[tuple[tuple[str, bytes | None], ...]] | None = None,
+        *,
+        is_sure: bool = True,
+    ) -> None:
+        self.refused = None if refused is None else tuple(refused)
+        self.is_sure = is_sure
+        super().__init__(message)
 
 
 class UnknownTopic(Refused):
@@ -231,6 +248,10 @@ class CommitUnknown(DatabaseError):
 
     Sending again with the same message id is safe: `DuplicateMessage` then means that it was written.
     """
+
+
+class WriterReplaced(DatabaseError):
+    """A later start of the same stage, or a later batch, writes to this output. This one must not write any more."""
 
 
 class PartlySent(DatabaseError):

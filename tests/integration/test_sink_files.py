@@ -23,6 +23,7 @@ from tests.integration.test_sink_index import PLACE, deliveries, through_pickle,
 
 from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
+from towpath.flow.sinks import file_formats
 from towpath.flow.sinks import files as files_module
 from towpath.flow.sinks.files import FilesSink, files
 from towpath.flow.sinks.files_reader import written_files
@@ -129,6 +130,40 @@ def test_what_a_killed_attempt_left_is_deleted_by_the_next(sink):
     assert write(sink, given) == []
     assert hidden(sink) == [other.name]
     assert everything(sink) == {"mon": [{"n": n} for n in range(10)]}
+
+
+def test_a_writer_that_was_replaced_in_its_middle_does_no_harm(sink, monkeypatch):
+    """The zombie: its successor has deleted the half that it had written. It must not publish the other half alone."""
+    monkeypatch.setattr(file_formats, "BUFFER_BYTES", 1)
+    monkeypatch.setattr(file_formats, "GROUP_ROWS", 1)
+    given = [handed(sink, [{"n": n, "day": day} for n in range(3)], [day] * 3) for day in ("mon", "tue", "mon")]
+    old = sink.writer(PLACE)
+    for each in given[:2]:
+        old.write(each)
+    assert write(sink, *given) == []
+    whole = everything(sink)
+    assert [len(whole[day]) for day in ("mon", "tue")] == [6, 3]
+    with pytest.raises(SinkError, match="No such file"):
+        old.write(given[2])
+        old.finish()
+    old.close()
+    assert everything(sink) == whole
+    assert sorted(len(file.delivery_ids) for file in written_files(sink)) == [3, 6]
+    assert hidden(sink) == []
+
+
+def test_a_writer_that_comes_late_publishes_the_same(sink):
+    """Two that are at work side by side: whoever is last replaces files by the same."""
+    given = handed(sink, [{"n": n} for n in range(4)], ["mon", "tue"] * 2)
+    first, second = sink.writer(PLACE), sink.writer(PLACE)
+    second.write(given)
+    second.finish()
+    whole = everything(sink)
+    first.write(given)
+    first.finish()
+    assert everything(sink) == whole == {"mon": [{"n": 0}, {"n": 2}], "tue": [{"n": 1}, {"n": 3}]}
+    for writer in (first, second):
+        writer.close()
 
 
 @pytest.mark.parametrize(

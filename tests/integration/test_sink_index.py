@@ -49,9 +49,9 @@ def through_pickle(sink: S) -> S:
     return found
 
 
-def write(sink: Sink, *handed: Deliveries) -> list[Refusal]:
+def write(sink: Sink, *handed: Deliveries, place: Place = PLACE) -> list[Refusal]:
     """All of it through one writer."""
-    writer = through_pickle(sink).writer(PLACE)
+    writer = through_pickle(sink).writer(place)
     try:
         refusals = [refusal for each in handed for refusal in writer.write(each)]
         return [*refusals, *writer.finish()]
@@ -224,6 +224,25 @@ def test_an_old_delivery_never_overwrites_a_newer_document(make, name, stored):
     assert stored(name) == {"ann": {"n": "new"}}
     assert write(sink, newer) == []
     assert stored(name) == {"ann": {"n": "new"}}
+
+
+@pytest.mark.parametrize("id", ["{user}", None])
+def test_a_late_request_of_an_older_batch_changes_nothing(make, name, stored, id):
+    """The zombie: it has gathered a request, was replaced, and sends when its successor is a batch ahead."""
+    sink = make(id=id)
+    names = ["ann", "bob"] if id else ["orders:0:0:1", "orders:0:0:2"]
+    batch = deliveries([{"n": 1}, {"n": 2}], ids=names, versions=[1, 2])
+    late = sink.writer(PLACE)
+    assert late.write(batch) == []
+    assert write(sink, batch) == []
+    next_names = ["ann", "eve"] if id else ["orders:0:0:3", "orders:0:0:4"]
+    assert write(sink, deliveries([{"n": 3}, {"n": 4}], ids=next_names, versions=[3, 4])) == []
+    before = stored(name)
+    assert late.finish() == []
+    late.close()
+    assert stored(name) == before
+    newer = {"bob": {"n": 2}, "ann": {"n": 3}, "eve": {"n": 4}}
+    assert before == (newer if id else {each: {"n": n + 1} for n, each in enumerate([*names, *next_names])})
 
 
 def test_versions_may_come_from_a_field(make, name, stored):

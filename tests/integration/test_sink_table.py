@@ -1,4 +1,4 @@
-"""The table sink on both databases: rows, repeats, refusals, and a database that is away."""
+"""The table sink on both databases, with marks and without: rows, repeats, refusals, a database that is away."""
 
 from __future__ import annotations
 
@@ -6,68 +6,55 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import orjson
-import psycopg
 import pytest
-from tests.integration.test_sink_index import PLACE, deliveries, write
+from tests.integration.test_sink_index import PLACE, deliveries
+from tests.integration.test_sink_index import write as write_at
+from tests.support.table_home import Home, home_of, postgres_home
 from tests.support.writes import MOST_S, Stopwatch
 
 from towpath.db.table_sql import quoted
 from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
-from towpath.flow.sinks import table as table_module
+from towpath.flow.sinks import table_parts, table_writer
+from towpath.flow.sinks.sink import Deliveries, Refusal
 from towpath.flow.sinks.table import TableSink, table
-from towpath.stack.postgres import PostgresServer
+from towpath.flow.strategy import Strategy
 from towpath.testing.proxy import CuttingProxy
-
-
-@dataclass(frozen=True)
-class Home:
-    """A database for user tables, and a prompt on it."""
-
-    url: str
-    schema: str
-
-    @property
-    def is_sqlite(self) -> bool:
-        return self.url.startswith("sqlite")
-
-    def sql(self, statement: str) -> list[Any]:
-        if self.is_sqlite:
-            with sqlite3.connect(self.url.removeprefix("sqlite:///"), isolation_level=None) as connection:
-                found = connection.execute(statement).fetchall()
-            connection.close()
-            return found
-        with psycopg.connect(self.url, autocommit=True, options=f"-c search_path={self.schema}") as server:
-            cursor = server.execute(statement.encode())
-            return cursor.fetchall() if cursor.description else []
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
-    if request.param == "sqlite":
-        return Home(f"sqlite:///{tmp_path}/out.db", "public")
-    server: PostgresServer = request.getfixturevalue("postgres")
-    made = Home(server.url, f"t{uuid4().hex[:16]}")
-    made.sql(f"create schema {made.schema}")
-    return made
+    return home_of(request.param, request, tmp_path)
 
 
 @pytest.fixture
 def make(home: Home) -> Callable[..., TableSink]:
-    return lambda target="orders", **options: table(target, url=home.url, schema=home.schema, **options)
+    return lambda target="orders", **options: table(target, **home.options, **options)
+
+
+@pytest.fixture(params=[Strategy.AT_LEAST_ONCE, Strategy.EXACTLY_ONCE])
+def write(request: pytest.FixtureRequest) -> Callable[..., list[Refusal]]:
+    """Each call is a batch of its own."""
+    batches = count()
+
+    def write(sink: TableSink, *handed: Deliveries) -> list[Refusal]:
+        place = replace(PLACE, strategy=request.param, batch_id=next(batches), launch=1)
+        return write_at(sink, *handed, place=place)
+
+    return write
 
 
 def ids(count: int, first: int = 0) -> list[bytes]:
     return [number.to_bytes(32, "big") for number in range(first, first + count)]
 
 
-def test_whole_documents_are_stored(home, make):
+def test_whole_documents_are_stored(home, make, write):
     documents = [{"n": 1, "text": "ä"}, {"n": 2, "deep": {"list": [1.10, None]}}]
     assert write(make(), deliveries(documents, versions=[10, 11], delivery_ids=ids(2))) == []
     found = home.sql("select id, version, document, delivery_id from orders order by id")
@@ -76,7 +63,7 @@ def test_whole_documents_are_stored(home, make):
     assert [bytes(row[3]) for row in found] == ids(2)
 
 
-def test_a_repeat_adds_nothing(home, make):
+def test_a_repeat_adds_nothing(home, make, write):
     handed = deliveries([{"n": n} for n in range(50)], delivery_ids=ids(50))
     assert write(make(), handed) == []
     first = home.sql("select * from orders order by id")
@@ -85,7 +72,7 @@ def test_a_repeat_adds_nothing(home, make):
     assert len(first) == 50
 
 
-def test_fields_go_to_columns_of_their_name(home, make):
+def test_fields_go_to_columns_of_their_name(home, make, write):
     columns = {"order_id": "bigint", "total": "numeric", "paid": "boolean", "note": "text", "items": "jsonb"}
     documents = [
         b'{"order_id": 9007199254740993, "total": 12.5, "paid": true, "note": "it\'s \\"q\\"", "items": [{"a": 0}]}',
@@ -100,7 +87,7 @@ def test_fields_go_to_columns_of_their_name(home, make):
     ]
 
 
-def test_digits_are_kept_or_refused(home, make):
+def test_digits_are_kept_or_refused(home, make, write):
     documents = [b'{"total": 0.1234567890123456789012345}', b'{"total": 1.50}']
     refusals = write(make(columns={"total": "numeric"}), deliveries(documents))
     found = [str(total) for (total,) in home.sql("select total from orders order by id")]
@@ -112,7 +99,7 @@ def test_digits_are_kept_or_refused(home, make):
         assert found == ["0.1234567890123456789012345", "1.50"]
 
 
-def test_a_field_without_a_column_is_refused_when_the_document_is_not_kept(home, make):
+def test_a_field_without_a_column_is_refused_when_the_document_is_not_kept(home, make, write):
     sink = make(columns={"n": "bigint"}, document=False)
     [refusal] = write(sink, deliveries([{"n": 1}, {"n": 2, "more": 1}, {}]))
     assert (refusal.at, refusal.code, refusal.exception) == (1, ErrorCode.ITEM_REFUSED, "BadCell")
@@ -120,7 +107,7 @@ def test_a_field_without_a_column_is_refused_when_the_document_is_not_kept(home,
     assert home.sql("select n from orders order by id") == [(1,), (None,)]
 
 
-def test_rows_that_the_database_refuses_do_not_stop_the_others(home, make):
+def test_rows_that_the_database_refuses_do_not_stop_the_others(home, make, write):
     sink = make(columns={"n": "bigint not null"})
     documents: list[Any] = [{"n": n} for n in range(100)]
     documents[7], documents[8], documents[99] = {"n": "seven"}, {"n": None}, {"n": 1.5}
@@ -131,7 +118,7 @@ def test_rows_that_the_database_refuses_do_not_stop_the_others(home, make):
     assert home.sql("select n from orders order by n") == [(n,) for n in range(100) if n not in (7, 8, 99)]
 
 
-def test_constraints_of_a_table_that_was_there_hold(home, make):
+def test_constraints_of_a_table_that_was_there_hold(home, make, write):
     kinds = ("blob", "integer", "text") if home.is_sqlite else ("bytea", "bigint", "jsonb")
     home.sql(
         f"create table orders (id text, delivery_id {kinds[0]}, version {kinds[1]}, document {kinds[2]}, "
@@ -143,7 +130,7 @@ def test_constraints_of_a_table_that_was_there_hold(home, make):
     assert home.sql("select n, m from orders order by m") == [(1, 1), (2, 3)]
 
 
-def test_the_newest_of_a_key_stays(home, make):
+def test_the_newest_of_a_key_stays(home, make, write):
     sink = make(columns={"user": "text", "n": "bigint"}, key=("user",))
     first = deliveries(
         [{"user": "ann", "n": 1}, {"user": "ann", "n": 3}, {"user": "ann", "n": 2}, {"user": "bob", "n": 9}],
@@ -157,13 +144,13 @@ def test_the_newest_of_a_key_stays(home, make):
     assert rows == [("ann", 3, 3), ("bob", 10, 5)]
 
 
-def test_an_id_is_a_key(home, make):
+def test_an_id_is_a_key(home, make, write):
     sink = make(id="{user}")
     assert write(sink, deliveries([{"n": 1}, {"n": 2}], ids=["ann", "ann"], versions=[5, 4])) == []
     assert home.sql("select id, version from orders") == [("ann", 5)]
 
 
-def test_a_key_without_a_value_is_refused(home, make):
+def test_a_key_without_a_value_is_refused(home, make, write):
     sink = make(columns={"user": "text"}, key=("user",))
     [refusal] = write(sink, deliveries([{"user": None}, {"user": "ann"}]))
     assert (refusal.at, refusal.code) == (0, ErrorCode.ITEM_REFUSED)
@@ -174,7 +161,7 @@ HOSTILE = ['quo"te', "semi; drop table orders; --", "ünï", "per%cent %s", "que
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_are_only_names(home, make, name):
+def test_hostile_names_are_only_names(home, make, name, write):
     sink = make(name, columns={name + "x": "text"}, id="{n}")
     hostile_value = "'); drop table orders; --"
     handed = deliveries([{name + "x": hostile_value}], targets=[name], delivery_ids=ids(1))
@@ -185,7 +172,7 @@ def test_hostile_names_are_only_names(home, make, name):
     tables.close()
 
 
-def test_tables_may_differ_from_record_to_record(home, make):
+def test_tables_may_differ_from_record_to_record(home, make, write):
     sink = make("orders_{region}")
     targets = ["orders_eu", "orders_us", "orders_eu", "x" * 64, "sqlite_master", "nul\x00"]
     refusals = write(sink, deliveries([{"n": n} for n in range(6)], targets=targets, delivery_ids=ids(6)))
@@ -194,28 +181,29 @@ def test_tables_may_differ_from_record_to_record(home, make):
     assert home.sql("select id from orders_us") == [("id-1",)]
 
 
-def test_text_that_the_database_cannot_hold_is_refused(home, make):
+def test_text_that_the_database_cannot_hold_is_refused(home, make, write):
     """PostgreSQL has no NUL in texts; SQLite has."""
     refusals = write(make(columns={"text": "text"}), deliveries([{"text": "a\x00b"}, {"text": "plain"}]))
     assert [each.at for each in refusals] == ([] if home.is_sqlite else [0])
 
 
-def test_many_rows_in_portions(home, make, monkeypatch):
-    monkeypatch.setattr(table_module, "PORTION_ROWS", 700)
-    count = 5_000
-    handed = deliveries([{"n": n} for n in range(count)], delivery_ids=ids(count))
+def test_many_rows_in_portions(home, make, monkeypatch, write):
+    monkeypatch.setattr(table_writer, "PORTION_ROWS", 700)
+    monkeypatch.setattr(table_parts, "PART_ROWS", 700)
+    many = 5_000
+    handed = deliveries([{"n": n} for n in range(many)], delivery_ids=ids(many))
     assert write(make(), handed) == []
     tables = make().open()
-    assert tables.count("orders") == count
+    assert tables.count("orders") == many
     assert tables.duplicates("orders") == 0
-    assert sorted(tables.scan("orders")) == list(zip(ids(count), range(count), strict=True))
-    assert tables.existing("orders", ids(2_000, count - 1_000)) == {
-        id: n for n, id in enumerate(ids(count)) if n >= count - 1_000
+    assert sorted(tables.scan("orders")) == list(zip(ids(many), range(many), strict=True))
+    assert tables.existing("orders", ids(2_000, many - 1_000)) == {
+        id: n for n, id in enumerate(ids(many)) if n >= many - 1_000
     }
     tables.close()
 
 
-def test_duplicates_are_seen(home, make):
+def test_duplicates_are_seen(home, make, write):
     sink = make(mode="upsert")
     assert write(sink, deliveries([{"n": 1}, {"n": 2}], delivery_ids=ids(1) * 2)) == []
     tables = sink.open()
@@ -239,7 +227,7 @@ def test_check_makes_the_table_or_says_what_it_lacks(home, make):
     assert caught.value.code == ErrorCode.SINK_REFUSED
 
 
-def test_a_table_that_cannot_tell_repeats_needs_a_person(home, make):
+def test_a_table_that_cannot_tell_repeats_needs_a_person(home, make, write):
     kinds = ("blob", "integer", "text") if home.is_sqlite else ("bytea", "bigint", "jsonb")
     home.sql(f"create table orders (id text, delivery_id {kinds[0]}, version {kinds[1]}, document {kinds[2]})")
     with pytest.raises(NeedsPerson):
@@ -269,7 +257,7 @@ def test_writers_that_make_the_same_table_at_once_do_not_fail(home, make):
     assert home.sql("select count(*) from orders") == [(400,)]
 
 
-def test_a_locked_file_is_waited_for(tmp_path):
+def test_a_locked_file_is_waited_for(tmp_path, write):
     path = tmp_path / "out.db"
     sink = table("orders", url=f"sqlite:///{path}")
     sink.check(PLACE.settings)
@@ -287,11 +275,11 @@ def test_a_locked_file_is_waited_for(tmp_path):
     assert done == [[]]
 
 
-def test_no_write_transaction_is_long(tmp_path, monkeypatch):
+def test_no_write_transaction_is_long(tmp_path, monkeypatch, write):
     watch = Stopwatch(monkeypatch)
-    count = 30_000
+    many = 30_000
     handed = deliveries(
-        [{"n": n, "text": "x" * 180} for n in range(count)], delivery_ids=[os.urandom(32) for _ in range(count)]
+        [{"n": n, "text": "x" * 180} for n in range(many)], delivery_ids=[os.urandom(32) for _ in range(many)]
     )
     rounds = iter(range(10))
     assert watch.best_of(lambda: write(table("orders", url=f"sqlite:///{tmp_path}/{next(rounds)}.db"), handed)) < MOST_S
@@ -306,13 +294,12 @@ def test_nowhere_to_write_is_an_outage(tmp_path):
         assert "hidden" not in repr(table("orders", url=url))
 
 
-def test_a_connection_that_breaks_is_an_outage_and_a_repeat_heals_it(postgres):
-    schema = f"t{uuid4().hex[:16]}"
-    Home(postgres.url, schema).sql(f"create schema {schema}")
+def test_a_connection_that_breaks_is_an_outage_and_a_repeat_heals_it(postgres, write):
+    home = postgres_home(postgres)
     port = postgres.port
     handed = deliveries([{"n": n} for n in range(10)], delivery_ids=ids(10))
     with CuttingProxy(port) as cutting:
-        sink = table("orders", url=postgres.url.replace(f":{port}", f":{cutting.port}"), schema=schema)
+        sink = table("orders", url=postgres.url.replace(f":{port}", f":{cutting.port}"), schema=home.schema)
         sink.check(PLACE.settings)
         for text, code in ((b"copy towpath_stage", ErrorCode.SINK_UNAVAILABLE), (b"commit\x00", ErrorCode.NETWORK)):
             cutting.lose_answer(text)
@@ -320,4 +307,4 @@ def test_a_connection_that_breaks_is_an_outage_and_a_repeat_heals_it(postgres):
                 write(sink, handed)
             assert caught.value.code == code
         assert write(sink, handed) == []
-    assert Home(postgres.url, schema).sql("select count(*) from orders") == [(10,)]
+    assert home.sql("select count(*) from orders") == [(10,)]

@@ -14,7 +14,8 @@ from tests.support.logs import everything, values
 from towpath.errors import BadSettings, DatabaseUnavailable, LogError, LogUnavailable, PartlyAppended, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks.sink import Deliveries, Refusal
-from towpath.flow.sinks.topic import TopicSink, opened
+from towpath.flow.sinks.topic import TopicSink
+from towpath.flow.sinks.topic_log import opened
 from towpath.log.sqlite_log import SqliteLog
 from towpath.settings import Settings
 from towpath.testing.proxy import CuttingProxy

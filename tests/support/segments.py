@@ -18,7 +18,7 @@ from towpath.flow.template import Template
 from towpath.flow.text.schema import Schema
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.calling import Call
-from towpath.flow.worker.loading import Load
+from towpath.flow.worker.loading import Deliver, Load
 from towpath.flow.worker.preparing import Columns
 from towpath.flow.worker.reading import Excluded, ReadRecords
 from towpath.flow.worker.segment import Segment
@@ -90,9 +90,9 @@ class Bench:
         )
         schema = None if self.schema is None else Schema.of(self.schema)
         begin = ReadRecords(TOPIC, 1000, "refuse", schema, self.excluded)
-        segment = Segment("segment0", begin, calls, loads, place)
+        segment = Segment("segment0", begin, calls, Deliver(loads), place)
         assert list(segment.run(batches(values, self.batch_rows), "0")) == []
-        return gather(self.home, [("segment0", TOPIC)])
+        return gather([self.home], [("segment0", TOPIC)])
 
 
 def load(sink: Any, *calls: Call, output: str = "out") -> Load:

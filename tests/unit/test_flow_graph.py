@@ -29,14 +29,20 @@ def test_topology_names_what_is_read_by_which_steps_into_what() -> None:
     flow.load(label, nowhere("a"), name="out")
     [stage] = flow.stages()
     assert stage.name == "clicks"
+    common = {"expectations": {}, "takes": "", "deterministic": None}
+    source = {"topics": ["clicks"], "duplicates": "refuse", "extra": "keep", "columns": {"at": "bigint"}, "rules": None}
     assert stage.topology() == {
         "topics": ["clicks"],
+        "called": "clicks",
+        "delivery": "at-least-once",
         "steps": [
-            {"name": "clicks", "kind": "source", "inputs": []},
-            {"name": "views", "kind": "step", "inputs": ["clicks"]},
-            {"name": "label", "kind": "each", "inputs": ["views"]},
+            {"name": "clicks", "kind": "source", "inputs": [], **common, **source},
+            {"name": "views", "kind": "step", "inputs": ["clicks"], **common},
+            {"name": "label", "kind": "each", "inputs": ["views"], **common},
         ],
-        "outputs": [{"name": "out", "input": "label", "sink": "nowhere, instead of a"}],
+        "outputs": [
+            {"name": "out", "called": "out", "input": "label", "sink": "nowhere, instead of a", "id": None},
+        ],
     }
 
 

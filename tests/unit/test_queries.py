@@ -14,6 +14,7 @@ from towpath.db.queries import Dialect, Queries
 FILES = [
     ("towpath.db", "events"),
     ("towpath.db", "processes"),
+    ("towpath.db", "table_marks"),
     ("towpath.flow", "ledger"),
     ("towpath.flow", "stages"),
     ("towpath.queue", "inboxes"),

@@ -60,9 +60,7 @@ def told(event: Event) -> str:
         case EventKind.FLOW_MOVED:
             return moved_text(event)
         case EventKind.FLOW_CHANGED:
-            return (
-                f"{event.subject}: its shape or version is another than in the last run; it goes on from its position"
-            )
+            return f"{event.subject} is not as in its last run: {'; '.join(event.data['changes'])}"
         case EventKind.FLOW_GAP_FOUND:
             where = "{topic}/{partition} from {from} to before {to}".format_map(event.data)
             return f"{event.subject}: {where} will never be read: {event.why}"

@@ -9,6 +9,8 @@ import psycopg
 
 from towpath.db.database import Row
 from towpath.db.postgres import PostgresDatabase, translated
+from towpath.db.postgres_stage import PostgresStage, from_stage, postgres_refusal
+from towpath.db.table_marks import PartMark, TableMarks, Unit
 from towpath.db.table_reading import TableReading
 from towpath.db.table_sql import (
     DELIVERY_ID,
@@ -19,7 +21,6 @@ from towpath.db.table_sql import (
     TableShape,
     check_columns,
     create_table,
-    on_conflict,
     quoted,
     select_deliveries,
     write_apart,
@@ -27,8 +28,6 @@ from towpath.db.table_sql import (
 from towpath.errors import DatabaseError
 
 READ_AT_ONCE = 10_000
-# Errors that lie in one row: data exceptions, integrity violations, and a type that does not fit.
-_ROW_STATES = ("22", "23", "42804")
 
 
 class PostgresTables(TableReading):
@@ -37,20 +36,15 @@ class PostgresTables(TableReading):
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
         self._stage: tuple[object, str, str] | None = None
+        self.marks = TableMarks(database)
 
     def create(self, table: str, shape: TableShape) -> None:
-        if not self._columns(table):
-            try:
-                self._run(create_table(table, shape, lambda kind: kind, ""))
-            except DatabaseError:
-                # Two that make a table at the same moment: one of them fails, and it is there.
-                if not self._columns(table):
-                    raise
+        self._make(table, create_table(table, shape, lambda kind: kind, ""))
         check_columns(f"schema {self._database.schema}", table, shape, self._columns(table))
 
     def write(self, table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
         names = ", ".join(map(quoted, shape.columns))
-        insert = _from_stage(table, shape, names).encode()
+        insert = from_stage(STAGE, table, shape).encode()
         copy = f"copy {STAGE} ({names}) from stdin".encode()
         connection = self._staged(table, names)
         is_used = False
@@ -68,7 +62,7 @@ class PostgresTables(TableReading):
                 is_used = True
 
             try:
-                return write_apart(rows, 0, write, _postgres_refusal)
+                return write_apart(rows, 0, write, postgres_refusal)
             except psycopg.Error as error:
                 raise translated(error, self._database.url) from error
 
@@ -102,6 +96,25 @@ class PostgresTables(TableReading):
     def close(self) -> None:
         self._database.close()
 
+    def stage(self, shape: TableShape) -> PostgresStage:
+        """A place for the rows of one unit, until they go to their tables together."""
+        return PostgresStage(self._database, shape)
+
+    def begin_unit(self, unit: Unit, launch: int) -> dict[int, PartMark]:
+        """Keep older writers out, and say what of this unit is in."""
+        for table, statement in self.marks.making().items():
+            self._make(table, statement)
+        return self.marks.begin(unit, launch)
+
+    def _make(self, table: str, statement: str) -> None:
+        if not self._columns(table):
+            try:
+                self._run(statement)
+            except DatabaseError:
+                # Two that make a table at the same moment: one of them fails, and it is there.
+                if not self._columns(table):
+                    raise
+
     def _columns(self, table: str) -> set[str]:
         statement = "select column_name from information_schema.columns where table_schema = %s and table_name = %s"
         return {row[0] for row in self._run(statement, [self._database.schema, table])}
@@ -115,18 +128,3 @@ class PostgresTables(TableReading):
             return cursor.fetchall() if cursor.description else []
         except psycopg.Error as error:
             raise translated(error, self._database.url) from error
-
-
-def _from_stage(table: str, shape: TableShape, names: str) -> str:
-    key = ", ".join(map(quoted, shape.key))
-    # One statement may not touch a row twice, so of the same key only the newest goes on.
-    chosen = f"select distinct on ({key}) {names} from {STAGE} order by {key}, {VERSION} desc"  # noqa: S608
-    source = chosen if shape.is_upsert else f"select {names} from {STAGE}"  # noqa: S608 - quoted names
-    return f"insert into {quoted(table)} ({names}) {source} {on_conflict(table, shape)}"
-
-
-def _postgres_refusal(error: Exception) -> str | None:
-    state = getattr(error, "sqlstate", None)
-    if isinstance(error, psycopg.DataError) or (state and state.startswith(_ROW_STATES)):
-        return type(error).__name__
-    return None

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
+from towpath.db.database import Transaction
 from towpath.db.sqlite import SqliteDatabase, translated
+from towpath.db.table_marks import PartMark, TableMarks, Unit
 from towpath.db.table_reading import TableReading
 from towpath.db.table_sql import (
     DELIVERY_ID,
@@ -30,12 +33,15 @@ _SQLITE_TYPES = (
     (re.compile(r"bytea|blob"), "blob"),
 )
 
+Write = Callable[[str, TableShape, Sequence[Cells]], list[RefusedRow]]
+
 
 class SqliteTables(TableReading):
     """Tables in a SQLite file. Made as strict ones, so that a text in a column of numbers is an error."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
+        self.marks = TableMarks(database)
 
     def create(self, table: str, shape: TableShape) -> None:
         statement = create_table(table, shape, _sqlite_type, " strict")
@@ -46,21 +52,36 @@ class SqliteTables(TableReading):
         check_columns(self._database.url, table, shape, found)
 
     def write(self, table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
-        marks = ", ".join("?" * len(shape.columns))
-        names = ", ".join(map(quoted, shape.columns))
-        into = f"insert into {quoted(table)} ({names}) values ({marks}) "  # noqa: S608 - quoted names
-        statement = into + on_conflict(table, shape)
+        with self.transaction() as (_, write):
+            return write(table, shape, rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[tuple[Transaction, Write]]:
+        """One transaction, and a function that writes rows in it, without those that the database refuses."""
         connection = self._database.connection()
         with self._database.transaction() as tx:
 
-            def write(some: Sequence[Cells]) -> None:
-                with tx.part():
-                    connection.executemany(statement, some)
+            def write(table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
+                statement = _insert(table, shape)
 
-            try:
-                return write_apart(rows, 0, write, _sqlite_refusal)
-            except sqlite3.Error as error:
-                raise translated(error, self._database.url) from error
+                def some(part: Sequence[Cells]) -> None:
+                    with tx.part():
+                        connection.executemany(statement, part)
+
+                try:
+                    return write_apart(rows, 0, some, _sqlite_refusal)
+                except sqlite3.Error as error:
+                    raise translated(error, self._database.url) from error
+
+            yield tx, write
+
+    def begin_unit(self, unit: Unit, launch: int) -> dict[int, PartMark]:
+        """Keep older writers out, and say what of this unit is in."""
+        for table, statement in self.marks.making().items():
+            if not self._has(table):
+                with self._database.transaction():
+                    self._database.query(statement)
+        return self.marks.begin(unit, launch)
 
     def names(self) -> list[str]:
         statement = (
@@ -83,6 +104,13 @@ class SqliteTables(TableReading):
 
     def _number(self, table: str, statement: str) -> int:
         return int(self._database.query(statement)[0][0]) if self._has(table) else 0
+
+
+def _insert(table: str, shape: TableShape) -> str:
+    marks = ", ".join("?" * len(shape.columns))
+    names = ", ".join(map(quoted, shape.columns))
+    into = f"insert into {quoted(table)} ({names}) values ({marks}) "  # noqa: S608 - quoted names
+    return into + on_conflict(table, shape)
 
 
 def _sqlite_type(declared: str) -> str:

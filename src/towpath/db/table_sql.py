@@ -13,7 +13,9 @@ Cells = Sequence[Any]  # of one row, in the order of the columns
 MAX_NAME_BYTES = 63  # PostgreSQL cuts off what is beyond, without a word
 DELIVERY_ID = "delivery_id"
 VERSION = "version"
-STAGE = "towpath_stage"
+STAGE = "towpath_stage"  # tables for rows on their way have names that begin so
+MARK = "towpath_mark"
+LAUNCH = "towpath_launch"
 
 
 class RefusedRow(NamedTuple):
@@ -42,8 +44,9 @@ def quoted(name: str) -> str:
 
 def is_table_name(name: str) -> bool:
     """Whether both databases can have a table of that name."""
-    plain = name.strip() and "\x00" not in name and not name.lower().startswith("sqlite_") and name != STAGE
-    return bool(plain) and len(name.encode()) <= MAX_NAME_BYTES
+    plain = name.strip() and "\x00" not in name
+    is_taken = name.lower().startswith(("sqlite_", STAGE)) or name.lower() in (MARK, LAUNCH)
+    return bool(plain) and not is_taken and len(name.encode()) <= MAX_NAME_BYTES
 
 
 def create_table(table: str, shape: TableShape, types: Callable[[str], str], ending: str) -> str:

@@ -50,7 +50,7 @@ class Tables(Protocol):
         """Let go of the connection."""
 
 
-def open_tables(url: str, schema: str) -> Tables:
+def open_tables(url: str, schema: str) -> SqliteTables | PostgresTables:
     """The tables behind a URL. Nothing is asked of the server yet."""
     if not url.startswith(SQLITE_PREFIX):
         return PostgresTables(PostgresDatabase(url, schema, LOCK_TIMEOUT_S))

@@ -1,47 +1,41 @@
-"""One batch of a stage, from its positions to its commit.
+"""One batch of a stage, from its positions to its commit: the steps of docs/explanation/delivery.md, by number.
 
-docs/explanation/flows.md tells the same in prose.
-
-1. Snapshot: where the batch begins and ends, its hash, its row in the ledger; what was deleted before it could be read.
-2. and 4. Decide and attempt, in one Spark job: every record is loaded, filtered or reported as failed. Where the job
-   dies on single records, these are searched for and set aside, and the job is run again.
-5. Errors: all that failed goes to the error topic; then, of what came back from the desk, what became of it. If that
-   cannot be stored, the batch does not commit.
-6. Commit: the row in the ledger, then (when this returns) Spark's own commit log.
+What an earlier attempt has written down is found again and not done twice: a row, a decision, the marks of outputs, an
+outcome. There is no other memory.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from itertools import chain
 
 from pyspark.sql import DataFrame
 
 from towpath import crash
 from towpath.crash import CrashPoint
-from towpath.errors import FlowHalted
-from towpath.flow.codes import ErrorCode
+from towpath.flow.attempt import Attempt
 from towpath.flow.delivery import batch_hash
-from towpath.flow.error_record import BatchName, error_records
-from towpath.flow.gaps import note_gaps, tell_gaps
+from towpath.flow.error_record import BatchName, error_records, gap_record
+from towpath.flow.gaps import EXPIRED, note_gaps
 from towpath.flow.ground import Ground
 from towpath.flow.helm import Helm
 from towpath.flow.judge import Judge
 from towpath.flow.ledger_row import Batch, BatchState
-from towpath.flow.outcome import Outcome, gather
+from towpath.flow.mark import Mark
+from towpath.flow.outcome import Outcome
 from towpath.flow.outcome_record import outcome_records
 from towpath.flow.pilot import PilotState
-from towpath.flow.plan import Plan
 from towpath.flow.positions import Range
-from towpath.flow.probe import Outage, Probe
-from towpath.flow.reentry_record import carried
-from towpath.flow.searching import Searching, SetAside
+from towpath.flow.reentry_record import carried, first_reading, said_by
+from towpath.flow.searching import SetAside
+from towpath.flow.sending import Told
+from towpath.flow.units import Units
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.report import Failed
 
-MAY_PASS_LATER = frozenset({ErrorCode.TRANSFORM_FAILED, ErrorCode.ITEM_REFUSED, ErrorCode.SINK_REFUSED})
+TOLD = ""  # stands for an output in the mark of step 5: no output has this name
 
 
 @dataclass(slots=True)
@@ -55,46 +49,64 @@ class BatchRun:
     records: DataFrame
     nonce: str  # tells faults of this process's own workers from texts that look like one
     batch: Batch = field(init=False)
+    units: Units = field(init=False)
     excluded: SetAside = field(default_factory=dict)
     is_ending: Callable[[], bool] = lambda: False  # whether the stage is to come to rest
     took_s: float = 0.0
-    _reports: Path | None = None  # of the last attempt
 
     def run(self) -> Outcome | None:
         """Do all of it; None when an earlier attempt had come as far as the commit."""
         began = time.monotonic()
-        gaps = self._snapshot()
-        if gaps is None:
+        is_news = self._snapshot()
+        attempt = self._attempt()
+        if not is_news:
+            attempt.run_for_state()  # 3.
             return None
-        outcome = self._attempt()
+        gaps = self._gaps()
+        outcome = attempt.outcome()
         gaps += self._late_gaps(outcome, gaps)
-        if self.helm.state is not PilotState.ERRORS:  # else an earlier attempt has judged it, and told some of it
-            self._judge(outcome)
         self.helm.reach(PilotState.ERRORS)
-        self._send_errors(outcome, gaps)
-        if self._has_reentry:
-            self._send_outcomes(outcome)
+        self._tell(outcome, gaps)
         self.took_s = round(time.monotonic() - began, 3)
         self._commit(outcome)
         return outcome
 
     # 1. Snapshot
 
-    def _snapshot(self) -> list[Range] | None:
+    def _snapshot(self) -> bool:
+        """Whether there is something left to do."""
         ground, row = self.ground, self.ground.row
         with ground.database.read() as tx:
             known = ground.ledger.read(tx, row.flow, row.name, row.generation, self.batch_id)
         if known is not None and known.state is BatchState.COMMITTED:
             ground.check_committed(known)
-            return None
+            self._keep(known)
+            return False
         positions = ground.positions_of(self.batch_id)
         hash = batch_hash(row.flow, row.name, row.generation, self.batch_id, positions)
+        units = self._new_units() if known is None else None
         crash.here(CrashPoint.BATCH_FIXED)
         with ground.database.transaction() as tx:
-            self.batch = ground.ledger.snapshot(tx, row.flow, row.name, row.generation, self.batch_id, hash, positions)
+            self._keep(
+                ground.ledger.snapshot(
+                    tx, row.flow, row.name, row.generation, self.batch_id, hash, positions, units and units.to_value()
+                )
+            )
         crash.here(CrashPoint.BATCH_SNAPSHOT)
         self.helm.reach(PilotState.TRANSFORM, self.batch_id)
-        return self._gaps()
+        return True
+
+    def _keep(self, batch: Batch) -> None:
+        self.batch = batch
+        self.units = Units.of_value(batch.units)
+
+    def _new_units(self) -> Units:
+        ground = self.ground
+        if ground.stage.is_stateful:  # the checkpoint has fixed it
+            buckets = self.records._jdf.queryExecution().toRdd().getNumPartitions()
+        else:
+            buckets = int(ground.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        return Units(buckets, ground.marks_end() if ground.flow.delivery.has_marks else {})
 
     def _gaps(self) -> list[Range]:
         """What was deleted before this batch could read it; written down before the batch runs."""
@@ -120,59 +132,38 @@ class BatchRun:
             with self.ground.database.transaction() as tx:
                 note_gaps(tx, self.ground, gaps, batch_id=self.batch_id)
 
-    # 2. and 4. Decide and attempt
+    # 2. to 4. Decide and attempt
 
-    def _attempt(self) -> Outcome:
-        is_wide = self.helm.pilot.needs_search
-        searching = Searching(self.ground, self.batch, self._place(""), self.excluded, self.is_ending, is_wide=is_wide)
-        while True:
-            try:
-                return self._job()
-            except Exception as error:
-                if not searching.may_find(error):
-                    raise
-                searching.run(error, self._reports)
-
-    def _job(self) -> Outcome:
-        """One job for the whole batch. Where the steps let Spark pass over records, all of them are read first."""
-        units = self.records._jdf.queryExecution().toRdd().getNumPartitions()
-        outcome = self._run(reads_first=False)
-        if outcome.units != units:
-            outcome = self._run(reads_first=True)
-        if outcome.units != units or not outcome.is_balanced:
-            raise FlowHalted(
-                f"batch {self.batch_id} of {self.ground.name} does not add up: {outcome.units} of {units} tasks have "
-                f"read {outcome.read} records, and {outcome.to_counts()} came out. A step does something to rows that "
-                "Towpath cannot follow; simplify it"
-            )
-        return outcome
-
-    def _run(self, *, reads_first: bool) -> Outcome:
-        ground = self.ground
-        self._reports = ground.checkpoint.begin_reports(self.batch.hash)
-        plan = Plan(
-            ground.stage,
-            self._place(str(self._reports)),
+    def _attempt(self) -> Attempt:
+        return Attempt(
+            self.ground,
+            self.helm,
+            self.judge,
+            self.batch,
+            self.units.buckets,
+            self.records,
+            self._place(),
             self.excluded,
-            ground.max_record_bytes,
-            reads_first=reads_first,
+            self.is_ending,
         )
-        self.helm.reach(PilotState.LOAD)
-        plan.run(self.records)
-        crash.here(CrashPoint.BATCH_LOADED)
-        return gather(self._reports, plan.chain)
 
-    def _place(self, directory: str) -> BatchPlace:
+    def _place(self) -> BatchPlace:
         ground, row = self.ground, self.ground.row
         place = BatchPlace(
             row.flow,
             row.name,
             self.batch.hash,
-            directory,
+            "",
             self.nonce,
             ground.settings,
             ground.topic_ids,
             ground.incarnations,
+            generation=row.generation,
+            batch_id=self.batch_id,
+            strategy=ground.flow.delivery,
+            launch=row.launch,
+            marks_since=self.units.marks_since,
+            crash=crash.armed(),
         )
         return self._with_reentry(place) if self._has_reentry else place
 
@@ -187,41 +178,46 @@ class BatchRun:
         ids = {**place.topic_ids, **back.old_ids}
         return replace(place, topic_ids=ids, incarnations={**place.incarnations, **back.old_incarnations}, reentry=back)
 
-    # Between decision and errors
+    # 5. Errors and outcomes
 
-    def _judge(self, outcome: Outcome) -> None:
-        """Raise `Outage` when what failed is no fault of the records; nothing of the decision counts then.
-
-        Only steps and sinks can fail today and pass tomorrow: what is no JSON will never be any.
-        """
-        now = self.ground.database.now()
-        causes = outcome.causes_by_step(MAY_PASS_LATER)
-        for where in (*self.ground.stage.callers, *(output.name for output in self.ground.stage.outputs)):
-            failures = causes.get(where, {})
-            self.judge.saw(where, outcome.read - sum(failures.values()), failures, now)
-            if (verdict := self.judge.verdict(where, now)) is not None:
-                example = next(
-                    (one for one in outcome.failures if one.failure.fingerprint == verdict.fingerprint), None
-                )
-                raise Outage(where, verdict, example and Probe(self.ground, self._place(""), example))
-
-    # 5. Errors
-
-    def _send_errors(self, outcome: Outcome, gaps: list[Range]) -> None:
-        ground, name = self.ground, self._name()
-        tell_gaps(ground, gaps, batch=name)
-        ground.error_box.send(error_records(outcome.failures, name, ground.topic_ids, self._carried))
+    def _tell(self, outcome: Outcome, gaps: list[Range]) -> None:
+        told = self._told(outcome, gaps)
+        if (first := next(told, None)) is not None:
+            mark = Mark(*self.batch.key, TOLD, "")
+            self.ground.sender().send(mark, self.units.marks_since, chain([first], told))
         crash.here(CrashPoint.ERRORS_SENT)
 
-    def _send_outcomes(self, outcome: Outcome) -> None:
-        log, back = self.ground.log, [each for each in self.batch.positions if each.topic == self.ground.topics.reentry]
-        records = (record for each in back for record in log.read(each.topic, each.partition, each.start, each.stop))
-        if told := list(outcome_records(records, outcome, self._name())):
-            log.append(self.ground.topics.outcomes, told)
+    def _told(self, outcome: Outcome, gaps: list[Range]) -> Iterator[Told]:
+        """What failed and what was never read, for the error topic; what became of what had come back."""
+        ground, topics, name = self.ground, self.ground.topics, self._name()
+        for record in (gap_record(gap, EXPIRED, name) for gap in gaps):
+            yield topics.errors, record
+        for record in error_records(outcome.failures, name, ground.topic_ids, self._carried, self._outputs_done):
+            yield topics.errors, record
+        back = [each for each in self.batch.positions if each.topic == topics.reentry and not each.is_empty]
+        records = (
+            record for each in back for record in ground.log.read(each.topic, each.partition, each.start, each.stop)
+        )
+        for record in outcome_records(records, outcome, name) if back else ():
+            yield topics.outcomes, record
 
     def _carried(self, one: Failed) -> Mapping[str, str]:
         """What came back and fails again is known again by what it came back with. Nobody else is believed."""
-        return carried(one.headers) if one.topic == self.ground.topics.reentry else {}
+        return carried(one.headers) if self._is_back(one) else {}
+
+    def _outputs_done(self, one: Failed) -> set[str]:
+        """The outputs that have all of a record which another one has refused."""
+        before = set(first_reading(said_by(one.headers)).delivered) if self._is_back(one) else set()
+        if one.output is None:
+            return before
+        outputs = {output.name: output.sink for output in self.ground.stage.outputs}
+        refused_by = {one.output, *one.also_refused}
+        is_early = any(outputs[name].may_refuse for name in refused_by)  # then those that cannot refuse got nothing
+        done = {name for name, sink in outputs.items() if sink.may_refuse or not is_early}
+        return before | (done - refused_by)
+
+    def _is_back(self, one: Failed) -> bool:
+        return one.topic == self.ground.topics.reentry
 
     def _name(self) -> BatchName:
         row = self.ground.row
@@ -247,4 +243,4 @@ class BatchRun:
             )
             ground.stages.save_judge(tx, row.flow, row.name, ground.owner, self.judge.to_value())
         crash.here(CrashPoint.BATCH_COMMITTED)
-        ground.checkpoint.forget_reports(self.batch.hash)
+        ground.checkpoint.forget(self.batch.hash)

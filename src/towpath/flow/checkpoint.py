@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from towpath.errors import FlowHalted
+from towpath.flow.worker.refused import DIRECTORY as REFUSED
 
+DECISION, OUTCOME = "decision", "outcome"
 Stops = dict[tuple[str, int], int]  # by topic and partition
 
 
@@ -48,15 +51,56 @@ class Checkpoint:
         """Whether Spark has committed a batch here."""
         return any((self.spark / "commits").glob("[0-9]*"))
 
-    def begin_reports(self, hash: str) -> Path:
-        """A new directory for the reports of one attempt at a batch: nobody who is late writes into another's."""
+    # What the present batch has written down, under its hash
+
+    def begin_attempt(self, hash: str) -> Path:
+        """A new directory for what one attempt writes: nobody who is late writes into another's."""
         batch = self._decided / hash
         batch.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="attempt-", dir=batch))
 
-    def forget_reports(self, hash: str) -> None:
+    def decision(self, hash: str) -> Path | None:
+        """What was decided for a batch, if it was."""
+        return _if_there(self._decided / hash / DECISION)
+
+    def outcome(self, hash: str) -> Path | None:
+        """What a batch came to, if its outputs have all that they are to have."""
+        return _if_there(self._decided / hash / OUTCOME)
+
+    def keep_decision(self, hash: str, attempt: Path) -> Path:
+        return self._keep(attempt, self._decided / hash / DECISION)
+
+    def keep_outcome(self, hash: str, attempt: Path) -> Path:
+        return self._keep(attempt, self._decided / hash / OUTCOME)
+
+    def _keep(self, attempt: Path, name: Path) -> Path:
+        """Let an attempt count, over a power cut too: by one rename of what is on the disk."""
+        for file in attempt.iterdir():
+            _sync(file)
+        _sync(attempt)
+        attempt.rename(name)
+        _sync(name.parent)
+        return name
+
+    def forget_refused(self, hash: str) -> None:
+        """What sinks have refused was no fault of the records: it is offered to them again."""
+        shutil.rmtree(self._decided / hash / REFUSED, ignore_errors=True)
+
+    def forget(self, hash: str) -> None:
         """The batch is done: nothing of any attempt is needed any more."""
         shutil.rmtree(self._decided / hash, ignore_errors=True)
+
+
+def _if_there(path: Path) -> Path | None:
+    return path if path.is_dir() else None
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _spots(source: dict[str, Any]) -> Stops:

@@ -14,8 +14,9 @@ from typing import Any
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.db import Transaction
-from towpath.errors import BadValue
+from towpath.errors import BadValue, FlowHalted
 from towpath.events import Event, EventKind
+from towpath.flow.changing import Comparing
 from towpath.flow.delivery import with_incarnation
 from towpath.flow.gaps import BY_HAND, EXPIRED, note_gaps, tell_gaps
 from towpath.flow.ground import Ground
@@ -44,7 +45,7 @@ class Configuring:
         ground.look()
         for output in ground.stage.outputs:
             output.sink.check(ground.settings)
-        check_plan(ground.spark, ground.stage, ground.settings)
+        ground.is_deterministic = check_plan(ground.spark, ground.stage, ground.settings)
         self._tell_change()
         if ground.row.generation == 0:
             self._begin({name: self._as_configured(topic) for name, topic in ground.found.items()})
@@ -156,7 +157,9 @@ class Configuring:
         return log.ends(topic.name) if where == LATEST else log.starts(topic.name)
 
     def _replaced(self) -> bool:
-        return any(self._is_replaced(topic) for topic in self._ground.found.values())
+        """Whether the checkpoint reads other topics than the stage."""
+        ground = self._ground
+        return ground.row.topics.keys() != ground.found.keys() or any(map(self._is_replaced, ground.found.values()))
 
     def _is_replaced(self, topic: Topic) -> bool:
         known = self._ground.row.topics.get(topic.name)
@@ -165,14 +168,17 @@ class Configuring:
     def _tell_change(self) -> None:
         """A changed shape is announced, and the new one is what the next run is compared with."""
         ground, row = self._ground, self._ground.row
-        shape = ground.stage.topology()
-        if row.topology == shape and row.version == ground.flow.version:
+        found = Comparing(ground.database, ground.log, ground.flow).one(ground.stage, row)
+        if found.refused is not None:
+            raise FlowHalted(found.refused)
+        if row.topology == found.shape and row.version == ground.flow.version:
             return
         with ground.database.transaction() as tx:
-            data = {"before": row.topology, "after": shape}
-            ground.event_log.record(tx, Event(EventKind.FLOW_CHANGED, ground.name, data=data))
-            ground.stages.save_topology(tx, row.flow, row.name, ground.owner, shape, ground.flow.version)
-        ground.row = replace(row, topology=shape, version=ground.flow.version)
+            if found.changes:
+                data = {"before": row.topology, "after": found.shape, "changes": list(found.changes)}
+                ground.event_log.record(tx, Event(EventKind.FLOW_CHANGED, ground.name, data=data))
+            ground.stages.save_topology(tx, row.flow, row.name, ground.owner, found.shape, ground.flow.version)
+        ground.row = replace(row, topology=found.shape, version=ground.flow.version)
 
 
 def check_reset(arguments: Mapping[str, Any]) -> None:

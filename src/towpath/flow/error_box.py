@@ -31,10 +31,12 @@ class ErrorBox:
         self._blobs = blobs
 
     def send(self, records: Iterable[NewRecord]) -> None:
-        for portion in self._portions(map(self._fitting, records)):
+        """Append them outside any transaction: for what belongs to no batch. Batches have a `Sender`."""
+        for portion in in_portions(map(self.fitting, records)):
             self._log.append(self._topic, portion)
 
-    def _fitting(self, record: NewRecord) -> NewRecord:
+    def fitting(self, record: NewRecord) -> NewRecord:
+        """The record, or one that has the name of a file in place of a value that is too large."""
         try:
             check_record(record, self._max_bytes)
         except BadRecord:
@@ -54,15 +56,16 @@ class ErrorBox:
         os.replace(aside, self._blobs / name)
         return name
 
-    @staticmethod
-    def _portions(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
-        portion: list[NewRecord] = []
-        size = 0
-        for record in records:
-            portion.append(record)
-            size += len(record.value or b"")
-            if len(portion) >= AT_ONCE or size >= BYTES_AT_ONCE:
-                yield portion
-                portion, size = [], 0
-        if portion:
+
+def in_portions(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
+    """Lists of moderate size, as the records come."""
+    portion: list[NewRecord] = []
+    size = 0
+    for record in records:
+        portion.append(record)
+        size += len(record.value or b"")
+        if len(portion) >= AT_ONCE or size >= BYTES_AT_ONCE:
             yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion

@@ -6,7 +6,8 @@ any that begin so, so that a record which fails again after a replay does not gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -18,6 +19,7 @@ from towpath.log.record import Headers, NewRecord, Record
 
 PREFIX = "towpath."
 ERROR, GAP = "error", "gap"
+DELIVERED = "delivered"  # the names of outputs, as JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class ErrorRecord:
     attempt: int
     correlation: str
     stop: int | None = None  # of a gap: the offset after its last
+    delivered: tuple[str, ...] = ()  # outputs that have all of the record
 
     @classmethod
     def read(cls, record: Record) -> Self:
@@ -77,6 +80,7 @@ class ErrorRecord:
             int(get.get("attempt", 1)),
             get.get("correlation", ""),
             int(get["stop"]) if "stop" in get else None,
+            tuple(json.loads(get[DELIVERED])) if DELIVERED in get else (),
         )
 
 
@@ -85,8 +89,13 @@ def error_records(
     batch: BatchName,
     topic_ids: Mapping[str, str],
     carried: Callable[[Failed], Mapping[str, str]] = lambda one: {},
+    delivered: Callable[[Failed], Collection[str]] = lambda one: (),
 ) -> Iterator[NewRecord]:
-    """The error records of a batch, in the order of its reports. `carried` is what one keeps of its own headers."""
+    """The error records of a batch, in the order of its reports.
+
+    `carried` is what one keeps of its own headers, `delivered` the outputs that have all of it: a replay is not for
+    them.
+    """
     for one in failed:
         details = {
             "kind": ERROR,
@@ -103,6 +112,8 @@ def error_records(
             details["output"] = one.output
         if one.delivery_id is not None:
             details["delivery"] = one.delivery_id.hex()
+        if done := delivered(one):
+            details[DELIVERED] = json.dumps(sorted(done))
         yield NewRecord(one.value, one.key, _headers(one.headers, details))
 
 

@@ -66,6 +66,7 @@ class Flow:
         self.type_field = type_field
         self.nodes: list[Node] = []
         self.outputs: list[Output] = []
+        self._names_before: dict[str, str] = {}
 
     def source(
         self,
@@ -84,6 +85,7 @@ class Flow:
             Schema.of(schema, extra=extra) if schema is not None else None,
             duplicates,
             tuple(Expectation(*rule) for rule in (expect or {}).items()),
+            topics.dedupe,
         )
         if made.expectations and made.schema is None:
             raise BadFlow(f"source {made.name!r}: expectations are about columns; give the source a schema")
@@ -98,19 +100,21 @@ class Flow:
         duplicates: Duplicates = "refuse",
         topics: Iterable[str] | None = None,
         types: Iterable[str] | None = None,
+        deterministic: bool | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[..., Any]], Step]:
         """Make a step of a function from a DataFrame to a DataFrame.
 
         It takes everything, or only records of some topics, or of some types: the text in the column `type`, or in the
         one that the flow names as its `type_field`. What it does not take is filtered, and counted to it.
+        `deterministic` says whether it gives the same for the same records each time; not said, Spark's plan is asked.
         """
 
         def made(function: Callable[..., Any]) -> Step:
             above = self._inputs(inputs, schema, extra, duplicates)
             called = self._free_name(name or function.__name__)
             takes = Takes.of(called, topics, types, self.type_field)
-            step = Step(called, above, function, _expectations(function), takes)
+            step = Step(called, above, function, _expectations(function), takes, deterministic)
             self.nodes.append(step)
             return step
 
@@ -126,12 +130,14 @@ class Flow:
         types: Iterable[str] | None = None,
         timeout_s: float | None = None,
         effects: bool = False,
+        deterministic: bool | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[..., Any]], Each]:
         """Make a step of a Python function of one document: it returns none (filtered), one, or a list of several.
 
         A function with a second parameter is also given the record: topic, partition, offset, key, headers, time, id.
-        `topics` and `types` are as in `step`; the type is the text in that field of the document.
+        `topics` and `types` are as in `step`; the type is the text in that field of the document. `deterministic=True`
+        says that it gives the same for the same document each time: then nothing has to be kept of what it gave.
         """
 
         def made(function: Callable[..., Any]) -> Each:
@@ -143,25 +149,47 @@ class Flow:
             above = self._inputs(inputs, schema, extra, duplicates)
             wants = len(inspect.signature(function).parameters) > 1
             takes = Takes.of(called, topics, types, self.type_field)
-            each = Each(self._free_name(called), above, function, timeout_s, wants, effects, takes)
+            each = Each(self._free_name(called), above, function, timeout_s, wants, effects, takes, deterministic)
             self.nodes.append(each)
             return each
 
         return made
 
-    def load(self, input: Input, sink: Sink | TopicReference, *, name: str | None = None) -> Output:
-        """Write what a step gives to a sink."""
+    def load(
+        self,
+        input: Input,
+        sink: Sink | TopicReference,
+        *,
+        name: str | None = None,
+        name_before: str | None = None,
+    ) -> Output:
+        """Write what a step gives to a sink.
+
+        The output is called `name`, or after its sink. `name_before` is the name under which it began, if that was
+        another one: delivery ids and marks go by it for ever, so that a record that comes again is known again.
+        """
         target = sink.sink() if isinstance(sink, TopicReference) else sink
         [above] = self._inputs((input,), None, "keep", "refuse")
-        output = Output(name or str(target), above, target)
-        if any(other.name == output.name for other in self.outputs):
-            raise BadFlow(f"flow {self.name!r} has two outputs named {output.name!r}; give one another name=")
+        called = name or str(target)
+        output = Output(name_before or called, above, target, called)
+        for other in self.outputs:
+            if {other.name, other.called} & {output.name, output.called}:
+                raise BadFlow(f"flow {self.name!r} has two outputs named {output.called!r}; give one another name=")
         self.outputs.append(output)
         return output
 
+    def renamed(self, old: str, new: str) -> None:
+        """The stage that is called `new` after its topics is the one that was called `old` in an earlier run.
+
+        It goes on where it was: positions, counters, delivery ids and all else go by its first name for ever.
+        """
+        if new in self._names_before:
+            raise BadFlow(f"flow {self.name!r}: {new!r} was {self._names_before[new]!r} and cannot have been {old!r}")
+        self._names_before[new] = old
+
     def stages(self) -> list[Stage]:
         """The parts that run by themselves, each with its own position; raises `BadFlow` when the graph is wrong."""
-        stages = checked_stages(self.name, self.nodes, self.outputs)
+        stages = checked_stages(self.name, self.nodes, self.outputs, self.delivery, self._names_before)
         if any(self.error_topic in stage.topics for stage in stages):
             raise BadFlow(f"flow {self.name!r} reads its own error topic {self.error_topic!r}")
         return stages

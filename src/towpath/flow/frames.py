@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from towpath.flow.worker.reading import UNMET
 from towpath.flow.worker.records import RECORD
 
 UNION = "Union"
+CLOCKS = frozenset({"CurrentTimestamp", "CurrentDate", "CurrentTime", "LocalTimestamp", "Now"})
 # What takes rows one by one, in their order and place. All else may drop, double or scatter the rows of an input.
 ROW_BY_ROW = frozenset(
     {"Project", "Filter", "Generate", "SubqueryAlias", "MapInArrow", "LogicalRDD", "LocalRelation", "Relation"}
@@ -37,14 +38,7 @@ def only(frame: DataFrame, names: Sequence[str], has_unmet: bool) -> DataFrame:
 
 def operations(frame: DataFrame) -> set[str]:
     """The kinds of operations of which the frame is made."""
-    found: set[str] = set()
-    waiting = [frame._jdf.queryExecution().analyzed()]
-    while waiting:
-        node = waiting.pop()
-        found.add(node.nodeName())
-        children = node.children()
-        waiting += [children.apply(at) for at in range(children.size())]
-    return found
+    return {node.nodeName() for node in _nodes(frame._jdf.queryExecution().analyzed())}
 
 
 def nothing(rows: Iterable[Any]) -> None:
@@ -52,10 +46,48 @@ def nothing(rows: Iterable[Any]) -> None:
         pass
 
 
-def together(frame: DataFrame) -> DataFrame:
-    """The rows of each input next to each other again: only so they can be numbered, and fail together."""
+def together(frame: DataFrame, buckets: int) -> DataFrame:
+    """The rows of each input next to each other again: only so they can be numbered, and fail together.
+
+    An input has the same bucket on every attempt: Spark does not change a number that it was given.
+    """
     input = [F.col(f"{RECORD}.{name}") for name in ("topic", "partition", "offset")]
-    return frame.repartition(*input).sortWithinPartitions(*input)
+    return frame.repartition(buckets, *input).sortWithinPartitions(*input)
+
+
+def is_deterministic(before: DataFrame, after: DataFrame) -> bool:
+    """Whether what a step has made of a frame is the same however often it is done, as far as Spark can tell.
+
+    What is not row by row depends on the order of rows, or on other data; a function of the user's that is given whole
+    batches may do anything; and Spark takes the time of day for a constant, which it is for one job only.
+    """
+    plan = after._jdf.queryExecution().analyzed()
+    if not plan.deterministic() or not operations(after) <= ROW_BY_ROW:
+        return False
+    return _count(after, "MapInArrow") == _count(before, "MapInArrow") and not _expressions(plan) & CLOCKS
+
+
+def _count(frame: DataFrame, operation: str) -> int:
+    return sum(node.nodeName() == operation for node in _nodes(frame._jdf.queryExecution().analyzed()))
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        children = node.children()
+        waiting += [children.apply(at) for at in range(children.size())]
+
+
+def _expressions(plan: Any) -> set[str]:
+    """The kinds of expressions in a plan."""
+    found: set[str] = set()
+    for node in _nodes(plan):
+        roots = node.expressions()
+        for at in range(roots.size()):
+            found.update(each.getClass().getSimpleName() for each in _nodes(roots.apply(at)))
+    return found
 
 
 def identities(frame: DataFrame) -> dict[str, Any]:

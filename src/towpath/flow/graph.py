@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from towpath.errors import BadFlow
 from towpath.flow.nodes import Each, Node, Output, Source, Step, sources_of
+from towpath.flow.shape import shape_of
+from towpath.flow.strategy import Strategy
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What is read and loaded together: one Spark query, one position, one pilot."""
+    """What is read and loaded together: one Spark query, one position, one pilot.
+
+    All that is kept of it goes by `name`, the one under which it began.
+    """
 
     name: str
     sources: tuple[Source, ...]
     nodes: tuple[Node, ...]  # inputs before those that use them
     outputs: tuple[Output, ...]
+    called: str = ""  # after its topics, as they are now
+    delivery: Strategy = Strategy.AT_LEAST_ONCE
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -29,29 +37,27 @@ class Stage:
         """The steps that call a user's function for each record."""
         return tuple(node.name for node in self.nodes if isinstance(node, Each))
 
-    def topology(self) -> dict[str, object]:
-        """The shape, as it is compared with that of the last run: what is read, by which steps, into what."""
-        return {
-            "topics": list(self.topics),
-            "steps": [
-                {
-                    "name": node.name,
-                    "kind": type(node).__name__.lower(),
-                    "inputs": [above.name for above in node.inputs],
-                }
-                for node in self.nodes
-            ],
-            "outputs": [
-                {"name": output.name, "input": output.input.name, "sink": str(output.sink)} for output in self.outputs
-            ],
-        }
+    @property
+    def is_stateful(self) -> bool:
+        """Whether the stage keeps state in Spark: its tasks are those of the state then, not those of its partitions."""
+        return any(source.is_stateful for source in self.sources)
+
+    def topology(self) -> dict[str, Any]:
+        """The shape, as it is compared with that of the last run."""
+        return shape_of(self)
 
     def fingerprint(self) -> str:
         text = json.dumps(self.topology(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def checked_stages(flow: str, nodes: Sequence[Node], outputs: Sequence[Output]) -> list[Stage]:
+def checked_stages(
+    flow: str,
+    nodes: Sequence[Node],
+    outputs: Sequence[Output],
+    delivery: Strategy = Strategy.AT_LEAST_ONCE,
+    names_before: Mapping[str, str] | None = None,
+) -> list[Stage]:
     """The stages of a flow, by name; `BadFlow` when something in it leads nowhere."""
     if not outputs:
         raise BadFlow(f"flow {flow!r} loads nothing; end it with flow.load(step, sink)")
@@ -65,9 +71,35 @@ def checked_stages(flow: str, nodes: Sequence[Node], outputs: Sequence[Output]) 
         ordered = tuple(node for node in nodes if id(node) in members)
         sources = tuple(node for node in ordered if isinstance(node, Source))
         loads = tuple(output for output in outputs if id(output.input) in members)
-        stage = Stage("+".join(sorted({name for source in sources for name in source.topics})), sources, ordered, loads)
-        stages.append(stage)
-    return sorted(stages, key=lambda stage: stage.name)
+        called = "+".join(sorted({name for source in sources for name in source.topics}))
+        stages.append(Stage(called, sources, ordered, loads, called, delivery))
+    return sorted(_with_first_names(flow, stages, names_before or {}), key=lambda stage: stage.name)
+
+
+def _with_first_names(flow: str, stages: Sequence[Stage], names_before: Mapping[str, str]) -> list[Stage]:
+    """The stages under the names under which they began; `names_before` has for a name the one before it."""
+    named = [replace(stage, name=_first_name(flow, stage.called, names_before)) for stage in stages]
+    called = {stage.called for stage in stages}
+    for new, old in names_before.items():
+        if new not in called and new not in names_before.values():
+            raise BadFlow(
+                f"flow {flow!r}: renamed({old!r}, {new!r}), but no stage is called {new!r}; the flow has "
+                f"{', '.join(sorted(called))}"
+            )
+    names = [stage.name for stage in named]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadFlow(f"flow {flow!r}: two stages would go on as {name!r}; only one can")
+    return named
+
+
+def _first_name(flow: str, name: str, names_before: Mapping[str, str]) -> str:
+    met = [name]
+    while (name := names_before.get(name, "")) != "":
+        if name in met:
+            raise BadFlow(f"flow {flow!r}: {' was '.join([*met, name])}; a stage cannot have been renamed in a circle")
+        met.append(name)
+    return met[-1]
 
 
 def _used(outputs: Sequence[Output]) -> set[int]:

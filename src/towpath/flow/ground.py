@@ -17,9 +17,12 @@ from towpath.flow.flow import Flow
 from towpath.flow.graph import Stage
 from towpath.flow.ledger import Ledger
 from towpath.flow.ledger_row import Batch
+from towpath.flow.mark_topic import MarkTopic
 from towpath.flow.positions import Positions, Range, Spot
+from towpath.flow.sending import Sender
 from towpath.flow.stage_store import Stage as StageRow
 from towpath.flow.stage_store import StageStore
+from towpath.flow.strategy import Strategy
 from towpath.flow.topics import FlowTopics
 from towpath.flow.wish import Wish
 from towpath.flow.worker.reentry import Reentry
@@ -48,6 +51,8 @@ class Ground:
     stages: StageStore
     ledger: Ledger
     found: dict[str, Topic] = field(default_factory=dict)  # what is read, by name
+    is_deterministic: bool = False  # whether its steps give the same however often they are run
+    _sender: Sender | None = None
 
     @property
     def name(self) -> str:
@@ -56,6 +61,11 @@ class Ground:
     @property
     def topics(self) -> FlowTopics:
         return FlowTopics.of(self.flow.name, self.flow.error_topic)
+
+    @property
+    def decides(self) -> bool:
+        """Whether what comes out of a batch has to be written down before any output is touched."""
+        return self.flow.delivery is Strategy.EXACTLY_ONCE and not self.is_deterministic
 
     @property
     def spark(self) -> SparkSession:
@@ -85,6 +95,21 @@ class Ground:
     @property
     def error_box(self) -> ErrorBox:
         return ErrorBox(self.log, self.topics.errors, self.settings.log.max_record_bytes, self.blobs)
+
+    def sender(self) -> Sender:
+        """Tells the topics of the flow what became of a batch."""
+        if self._sender is None:
+            parts = (self.log, self.topics, self.flow.name, self.stage.name, self.flow.delivery, self.error_box)
+            self._sender = Sender(*parts)
+        return self._sender
+
+    def marks_end(self) -> dict[int, int]:
+        """Where the marks of a batch begin that is fixed now."""
+        return MarkTopic(self.log, self.topics.marks).ends()
+
+    def close(self) -> None:
+        if self._sender is not None:
+            self._sender.close()
 
     @property
     def topic_ids(self) -> dict[str, str]:

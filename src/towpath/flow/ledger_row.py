@@ -58,6 +58,10 @@ class Batch:
     decided_at: datetime | None
     committed_at: datetime | None
 
+    @property
+    def key(self) -> tuple[str, str, int, int]:
+        return self.flow, self.stage, self.generation, self.batch_id
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.stateful.dedupe import Dedupe
 from towpath.flow.takes import EVERYTHING, Takes
 from towpath.flow.text.reading import Duplicates
 from towpath.flow.text.schema import Schema
@@ -28,10 +29,16 @@ class Source:
     schema: Schema | None = None
     duplicates: Duplicates = "refuse"
     expectations: tuple[Expectation, ...] = ()
+    dedupe: Dedupe | None = None  # by which records are dropped that were sent before
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return ()
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether what becomes of a record depends on records of earlier batches."""
+        return self.dedupe is not None
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,6 +50,7 @@ class Step:
     function: Callable[..., Any] = field(repr=False)
     expectations: tuple[Expectation, ...] = ()
     takes: Takes = EVERYTHING
+    deterministic: bool | None = None  # None: not said, Spark is asked
 
     def __call__(self, *frames: Any) -> Any:
         return self.function(*frames)
@@ -59,6 +67,7 @@ class Each:
     wants_record: bool = False
     effects: bool = False
     takes: Takes = EVERYTHING
+    deterministic: bool | None = None  # None: not said, so nobody relies on it
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
@@ -66,11 +75,16 @@ class Each:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Output:
-    """What a step gives, written to a sink."""
+    """What a step gives, written to a sink. Ids, marks and counts go by `name`, the one under which it began."""
 
     name: str
     input: Node
     sink: Sink
+    called: str = ""  # in the flow file, where that is another name by now
+
+    def __post_init__(self) -> None:
+        if not self.called:
+            object.__setattr__(self, "called", self.name)
 
     @property
     def inputs(self) -> tuple[Node, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,8 @@ class Outcome:
     delivered: Counter[str] = field(default_factory=Counter)  # deliveries, by output
     causes: Counter[str] = field(default_factory=Counter)  # failures, by step and fingerprint
     digests: dict[str, dict[str, str]] = field(default_factory=dict)  # by output and unit
-
+    placed: Counter[str] = field(default_factory=Counter)  # inputs that an operator with state has put there, by place
+    forfeited: int = 0  # at most once: a crash has cut it off, and it is not tried again
     kept: list[Failed] | None = None
     returned: Returned = field(default_factory=lambda: Returned())
 
@@ -65,8 +66,17 @@ class Outcome:
 
     @property
     def is_balanced(self) -> bool:
-        places = [self.loaded, *self.filtered.values(), *self.failed.values()]
-        return self.read == sum(places) and min(places) >= 0
+        places = [self.loaded, self.forfeited, *self.filtered.values(), *self.failed.values()]
+        return self.read == sum(places) + self.placed.total() and min(places) >= 0
+
+    @classmethod
+    def all_forfeited(cls, read: int) -> Outcome:
+        """Of a batch of which nobody knows how far it came."""
+        return cls(read=read, forfeited=read)
+
+    def without_failures(self) -> Outcome:
+        """The same where nobody knows whether those that failed have been told of: they are given up."""
+        return replace(self, reports=[], failed=Counter(), forfeited=self.forfeited + self.failed.total())
 
     def causes_by_step(self, codes: Collection[int]) -> dict[str, dict[str, int]]:
         """How often each fingerprint of these codes was seen, by the step or output at which it was."""
@@ -84,18 +94,21 @@ class Outcome:
             "filtered": dict(self.filtered),
             "failed": {str(code): count for code, count in sorted(self.failed.items())},
             "delivered": dict(self.delivered),
+            **self.placed,
+            **({"forfeited": self.forfeited} if self.forfeited else {}),
         }
 
 
-def gather(directory: Path, chain: list[tuple[str, str]]) -> Outcome:
-    """Add up the reports of a batch.
+def gather(directories: Sequence[Path], chain: list[tuple[str, str]]) -> Outcome:
+    """Add up the reports of a batch: of its decision, where it has one, and of its loading.
 
     `chain` names the segments in order with the DataFrame step that stands before each: what left one segment and did
     not come to the next was filtered by that step.
     """
     outcome = Outcome(returned=Returned(chain=chain))
     sums: dict[str, Counts] = {}
-    for path in sorted(directory.glob("*.json")):
+    refused = 0
+    for path in (path for directory in directories for path in sorted(directory.glob("*.json"))):
         segment, _, unit = path.stem.rpartition("-")
         counts = read_counts(path)
         outcome.reports.append(path)
@@ -104,14 +117,14 @@ def gather(directory: Path, chain: list[tuple[str, str]]) -> Outcome:
         total = sums.setdefault(segment, Counts())
         total.entered += counts.entered
         total.left += counts.left
-        total.refused += counts.refused
+        refused += counts.refused
         outcome.returned.went_on.setdefault(segment, set()).update(counts.went_on)
         outcome.returned.gone.update(counts.gone)
     for (before, _), (after, step) in pairwise(chain):
         if gone := sums.get(before, Counts()).left - sums.get(after, Counts()).entered:
             outcome.filtered[step] += gone
     last = sums.get(chain[-1][0], Counts())
-    outcome.loaded = last.left - last.refused
+    outcome.loaded = last.left - refused
     return outcome
 
 
@@ -123,5 +136,6 @@ def _add(outcome: Outcome, counts: Counts, unit: str) -> None:
     outcome.filtered += counts.filtered
     outcome.causes += counts.causes
     outcome.delivered += counts.delivered
+    outcome.placed.update(counts.placed)  # `+=` would lose what is below zero
     for output, digest in counts.digests.items():
         outcome.digests.setdefault(output, {})[unit] = digest.hex

@@ -38,6 +38,20 @@ class Place(StrEnum):
         return self is not Place.SKIPPED
 
 
+# Where the row of a batch may say that its records are: together they are what it has read. A join's *joining* goes
+# down in the batch in which partners have come.
+BY_BATCH = (
+    Place.LOADED,
+    Place.FILTERED,
+    Place.AGGREGATED,
+    Place.UNMATCHED,
+    Place.JOINING,
+    Place.FAILED,
+    Place.DUPLICATE,
+    Place.FORFEITED,
+)
+
+
 class Places(Protocol):
     """Somebody who knows more about the records that failed. The desk is one; flows need not know it."""
 

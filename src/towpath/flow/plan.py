@@ -27,6 +27,7 @@ from towpath.flow.frames import (
     ROW_BY_ROW,
     UNION,
     identities,
+    is_deterministic,
     nothing,
     only,
     operations,
@@ -40,7 +41,9 @@ from towpath.flow.taking import check_types, taken
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.calling import Call
 from towpath.flow.worker.giving import GiveColumns
-from towpath.flow.worker.loading import Load
+from towpath.flow.worker.decision import units_of
+from towpath.flow.worker.load_decided import LoadDecided
+from towpath.flow.worker.loading import Deliver, Load
 from towpath.flow.worker.preparing import HIDDEN, Columns
 from towpath.flow.worker.reading import UNMET, Excluded, ReadColumns, ReadRecords
 from towpath.flow.worker.records import RECORD
@@ -71,9 +74,22 @@ class Plan:
     """The job of one batch of a stage."""
 
     def __init__(
-        self, stage: Stage, batch: BatchPlace, excluded: Excluded, max_record_bytes: int, *, reads_first: bool = False
+        self,
+        stage: Stage,
+        batch: BatchPlace,
+        excluded: Excluded,
+        max_record_bytes: int,
+        *,
+        buckets: int = 1,
+        decides: bool = False,
+        reads_first: bool = False,
     ) -> None:
         self._stage = stage
+        self._buckets = buckets
+        self._decides = decides
+        self._shuffles = False
+        # Steps of the user's may give something else each time; an each step says so if it does not.
+        self.is_deterministic = all(node.deterministic for node in stage.nodes if isinstance(node, Each))
         self._batch = batch
         self._excluded = excluded
         self._max_record_bytes = max_record_bytes
@@ -113,7 +129,8 @@ class Plan:
                 check_types(rows.frame, first)
             names = self._needed(rows, has_calls=any(chains))
             begin, frame = self._read_columns(rows, root, names)
-        segment = self._segment(root.name, begin, tuple(map(self._call, shared)), loads)
+        end = Deliver(loads, self._buckets if self._shuffles else None, self._decides)
+        segment = self._segment(root.name, begin, tuple(map(self._call, shared)), end)
         return frame.mapInArrow(segment, NOTHING)
 
     def _read_columns(self, rows: Rows, node: Node, names: tuple[str, ...]) -> tuple[ReadColumns, DataFrame]:
@@ -233,9 +250,11 @@ class Plan:
             )
         kept = frozenset(name for name in given.kept if after.get(name) == before.get(name))
         nodes = operations(frame)
+        self.is_deterministic &= is_deterministic(given.frame, frame) if step.deterministic is None else step.deterministic
         if not nodes <= ROW_BY_ROW:
             self._read_once(given)
-            frame = together(frame)
+            self._shuffles = True
+            frame = together(frame, self._buckets)
         if UNION in nodes:
             # It passes the columns of its first part off as those of all parts.
             kept = frozenset()
@@ -253,7 +272,7 @@ class Plan:
         after: str,
         begin: ReadRecords | ReadColumns,
         calls: tuple[Call, ...],
-        end: GiveColumns | tuple[Load, ...],
+        end: GiveColumns | Deliver,
     ) -> Segment:
         name = f"segment{len(self.chain)}"
         self.chain.append((name, after))
@@ -268,8 +287,19 @@ def _expecting(rows: Rows, step: str, rules: Sequence[Expectation]) -> Rows:
     return replace(rows, frame=rows.frame.withColumn(UNMET, unmet), unmet=step)
 
 
-def check_plan(spark: SparkSession, stage: Stage, settings: Settings) -> None:
-    """Put the plan together on no records, so that what is wrong with its steps shows before a query starts."""
+def load_decided(spark: SparkSession, stage: Stage, batch: BatchPlace, decision: Path) -> None:
+    """Load what was decided: a task for each unit, from its files."""
+    units = units_of(decision)
+    if units:
+        load = LoadDecided(tuple(units), {output.name: output.sink for output in stage.outputs}, batch)
+        spark.range(0, len(units), numPartitions=len(units)).mapInArrow(load, NOTHING).collect()
+
+
+def check_plan(spark: SparkSession, stage: Stage, settings: Settings) -> bool:
+    """Put the plan together on no records, so that what is wrong with its steps shows before a query starts.
+
+    Returns whether all that it does is the same however often it is done.
+    """
     records = spark.createDataFrame([], SCHEMA)
     home = Path(settings.flow.directory).absolute()
     home.mkdir(parents=True, exist_ok=True)
@@ -277,7 +307,9 @@ def check_plan(spark: SparkSession, stage: Stage, settings: Settings) -> None:
         # A step that counts or collects has the work done at once, and workers want a place for their reports.
         with TemporaryDirectory(prefix="check-", dir=home) as directory:
             place = BatchPlace("", stage.name, "", directory, "", settings)
-            Plan(stage, place, {}, settings.flow.max_record_bytes).job(records)
+            plan = Plan(stage, place, {}, settings.flow.max_record_bytes)
+            plan.job(records)
+            return plan.is_deterministic
     except TowpathError:
         raise
     except Exception as error:

@@ -7,9 +7,11 @@ is the same delivery), and how the desk knows it again: correlation id and attem
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from towpath.flow import error_record
 from towpath.flow.error_record import PREFIX
 from towpath.log.record import Headers, NewRecord, Record
 
@@ -22,6 +24,7 @@ INPUT_TIMESTAMP = f"{PREFIX}input-timestamp"
 ORIGIN = f"{PREFIX}origin"
 CORRELATION = f"{PREFIX}correlation"
 ATTEMPT = f"{PREFIX}attempt"
+DELIVERED = f"{PREFIX}{error_record.DELIVERED}"
 
 # What a record that fails again takes along into the error topic.
 CARRIED = (
@@ -33,6 +36,7 @@ CARRIED = (
     ORIGIN,
     CORRELATION,
     ATTEMPT,
+    DELIVERED,
 )
 _FIRST = {
     INPUT_TOPIC: f"{PREFIX}topic",
@@ -54,6 +58,7 @@ class FirstReading(NamedTuple):
     timestamp_ms: int | None
     correlation: str
     attempt: int
+    delivered: frozenset[str] = frozenset()  # outputs that have all of it: it comes back for the others
 
 
 def said_by(headers: Headers) -> dict[str, str]:
@@ -76,6 +81,7 @@ def first_reading(said: Mapping[str, str]) -> FirstReading:
         None if timestamp is None else int(timestamp),
         said.get(CORRELATION, ""),
         int(said.get(ATTEMPT, 1)),
+        frozenset(json.loads(said.get(DELIVERED, "[]"))),
     )
 
 
@@ -90,6 +96,7 @@ def reentry_record(error: Record, correlation: str, attempt: int, value: bytes |
     said = said_by(error.headers)
     ours = {name: said.get(name, said.get(before, "")) for name, before in _FIRST.items()}
     ours |= {STAGE: said[STAGE], CORRELATION: correlation, ATTEMPT: str(attempt)}
+    ours |= {DELIVERED: said[DELIVERED]} if DELIVERED in said else {}
     ours[ORIGIN] = said.get(ORIGIN) or "/".join(ours[name] for name in (INPUT_TOPIC_ID, INPUT_PARTITION, INPUT_OFFSET))
     own = tuple((name, value) for name, value in error.headers if not name.startswith(PREFIX))
     headers = (*own, *((name, text.encode()) for name, text in ours.items()))

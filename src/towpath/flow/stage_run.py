@@ -30,6 +30,7 @@ from towpath.flow.probe import Outage, Probe
 from towpath.flow.sampling import Sampler
 from towpath.flow.searching import BatchGivenUp
 from towpath.flow.wish import Wish, WishKind
+from towpath.flow.stateful.operators import with_state
 from towpath.log.spark_source import read_stream
 
 logger = logging.getLogger(__name__)
@@ -188,6 +189,7 @@ class StageRun:
         records = read_stream(
             ground.spark, ground.log, ground.input_topics, starting, ground.settings.flow.max_batch_records
         )
+        records = with_state(records, ground.stage)
         writer = (
             records.writeStream.queryName(f"{ground.name}#{ground.row.generation}")
             .option("checkpointLocation", str(ground.checkpoint.spark))
@@ -203,9 +205,12 @@ class StageRun:
             if self._begins_none:
                 raise BatchGivenUp
             self._run_batch(records, batch_id)
-        except BaseException as error:
+        except Exception as error:
             self._batch_error = error
             raise
+        except BaseException as error:
+            self._batch_error = error
+            raise RuntimeError(repr(error)) from error  # of any other kind Spark would never hear
         finally:
             self._in_batch = False
 

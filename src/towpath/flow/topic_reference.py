@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from towpath.errors import BadFlow
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.stateful.dedupe import Dedupe
 from towpath.flow.template import Template
 
 
@@ -16,6 +17,7 @@ class TopicReference:
     names: tuple[str, ...]
     key: str | None = None
     partitions: int | None = None
+    dedupe: Dedupe | None = None
 
     @property
     def source_names(self) -> tuple[str, ...]:
@@ -29,11 +31,18 @@ class TopicReference:
 
         if len(self.names) != 1:
             raise BadFlow(f"a flow loads to one topic at a time, not to {', '.join(self.names)}")
+        if self.dedupe is not None:
+            raise BadFlow(f"topic {self.names[0]!r}: dedupe= is for topics that are read")
         return TopicSink(self.names[0], key=self.key, partitions=self.partitions)
 
 
-def topic(*names: str, key: str | None = None, partitions: int | None = None) -> TopicReference:
-    """Topics to read from, or a topic to load to (`key`: a template; `partitions`: make it when it is not there)."""
+def topic(
+    *names: str, key: str | None = None, partitions: int | None = None, dedupe: Dedupe | None = None
+) -> TopicReference:
+    """Topics to read from, or a topic to load to (`key`: a template; `partitions`: make it when it is not there).
+
+    `dedupe`, of topics that are read: drop what a sender has sent before.
+    """
     if not names or len(set(names)) != len(names):
         raise BadFlow(f"topic() takes one or several different names, not {names!r}")
-    return TopicReference(names, key, partitions)
+    return TopicReference(names, key, partitions, dedupe)

@@ -81,6 +81,7 @@ TOO_LARGE = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZ
 REFUSED = TOO_LARGE | {KafkaError.INVALID_TIMESTAMP, KafkaError.INVALID_RECORD}
 # After these a record is certainly not in the topic; after all others it may be.
 NOT_WRITTEN = REFUSED | {
+    KafkaError._INVALID_DIFFERENT_RECORD,  # it was sent together with one that was refused
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError._UNKNOWN_PARTITION,

@@ -34,6 +34,7 @@ class KafkaLog:
         self._groups = KafkaGroups(client, self._topics)
         self._appender = KafkaAppender(client, self._topics)
         self._reader = KafkaReader(client)
+        self._early_reader = KafkaReader(client, is_committed=False)
 
     # Topics
 
@@ -82,6 +83,13 @@ class KafkaLog:
             raise OffsetOutOfRange(topic, partition, offset, self.starts(topic)[partition], end)
         return next(self._reader.read(topic, partition, offset, offset + 1), None)
 
+    def undecided(self, topic: str, partition: int) -> Iterator[Record]:
+        self._topics.check_partition(topic, partition)
+        start = self.ends(topic)[partition]
+        # Asked for after the start: what is decided between the two is read in vain, nothing is missed.
+        stop = self._offsets.uncommitted_ends(topic)[partition]
+        return self._early_reader.read(topic, partition, start, stop)
+
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
         return self._offsets.at(topic, timestamp_ms)
 
@@ -115,3 +123,4 @@ class KafkaLog:
     def close(self) -> None:
         self._appender.close()
         self._reader.close()
+        self._early_reader.close()

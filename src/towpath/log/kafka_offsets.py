@@ -15,7 +15,7 @@ from towpath.log.record import check_time
 
 
 class KafkaOffsets:
-    """All of them as a reader of committed records sees them."""
+    """As a reader of committed records sees them, where nothing else is said."""
 
     def __init__(self, client: KafkaClient, topics: KafkaTopics) -> None:
         self._client = client
@@ -26,6 +26,10 @@ class KafkaOffsets:
 
     def ends(self, topic: str) -> dict[int, int]:
         return self._list(topic, OffsetSpec.latest())
+
+    def uncommitted_ends(self, topic: str) -> dict[int, int]:
+        """The offset after the last record, committed or not."""
+        return self._list(topic, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
 
     def at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
         check_time(timestamp_ms)
@@ -45,11 +49,13 @@ class KafkaOffsets:
         )
         crash.here(CrashPoint.START_MOVED)
 
-    def _list(self, topic: str, spec: OffsetSpec) -> dict[int, int]:
+    def _list(
+        self, topic: str, spec: OffsetSpec, level: IsolationLevel = IsolationLevel.READ_COMMITTED
+    ) -> dict[int, int]:
         # A new partition, or a broker that has just started, has no leader yet: asked again until it has.
-        return self._client.patiently(lambda left_s: self._list_once(topic, spec, left_s))
+        return self._client.patiently(lambda left_s: self._list_once(topic, spec, level, left_s))
 
-    def _list_once(self, topic: str, spec: OffsetSpec, timeout_s: float) -> dict[int, int]:
+    def _list_once(self, topic: str, spec: OffsetSpec, level: IsolationLevel, timeout_s: float) -> dict[int, int]:
         wanted = {TopicPartition(topic, number): spec for number in range(self._topics.count(topic))}
-        answers = self._client.admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED)
+        answers = self._client.admin.list_offsets(wanted, isolation_level=level)
         return {each.partition: future.result(timeout_s).offset for each, future in answers.items()}

@@ -19,12 +19,14 @@ from confluent_kafka import Producer as Client
 
 from towpath import crash
 from towpath.crash import CrashPoint
-from towpath.errors import LogError, LogUnavailable, ProducerFenced, TransactionUnknown
+from towpath.errors import BadRecord, LogError, LogUnavailable, ProducerFenced, TransactionUnknown
 from towpath.log.groups import check_user_group, sequence_group
 from towpath.log.kafka_appender import GRACE_S, producer_properties
-from towpath.log.kafka_client import FENCED, KafkaClient, code_of, reason
+from towpath.log.kafka_client import FENCED, REFUSED, KafkaClient, code_of, reason
 from towpath.log.kafka_deliveries import hand_over
 from towpath.log.kafka_groups import KafkaGroups, as_partitions
+from towpath.log.kafka_limits import batches_for, is_tight
+from towpath.log.kafka_refusals import Refusals
 from towpath.log.kafka_topics import KafkaTopics
 from towpath.log.log import Positions
 from towpath.log.position_store import check_positions
@@ -36,23 +38,38 @@ RETRY_PAUSE_S = 0.1
 class KafkaLogTransaction:
     """An open transaction: records are on their way to the broker while the block runs."""
 
-    def __init__(self, client: Client, kafka: KafkaClient, topics: KafkaTopics, sequence: Callable[[str], int]) -> None:
+    def __init__(
+        self, name: str, client: Client, kafka: KafkaClient, topics: KafkaTopics, sequence: Callable[[str], int]
+    ) -> None:
+        self._name = name
         self._client = client
         self._kafka = kafka
         self._topics = topics
         self._sequence = sequence
         self.sequences: dict[str, int] = {}  # those that this transaction has moved
-        self.errors: list[KafkaError] = []
+        self._errors: list[KafkaError] = []
+        self._refusals = Refusals()
+        self._limits: dict[str, int] = {}  # of the topics that were appended to
         self.positions: dict[str, dict[tuple[str, int], int]] = {}
 
     def append(self, topic: str, records: Sequence[NewRecord]) -> None:
-        check_records(records, self._kafka.settings.max_record_bytes)
+        settings = self._kafka.settings
+        check_records(records, settings.max_record_bytes)
         partitions = self._topics.count(topic)
         check_partitions(topic, records, partitions)
-        first = self.sequences[topic] if topic in self.sequences else self._sequence(topic)
-        after = hand_over(self._client, topic, records, partitions, first, repeat(self._failed))
+        first = self.sequences.get(topic)
+        if first is None:  # asked of the broker only where a record wants it
+            first = self._sequence(topic) if any(each.key is None and each.partition is None for each in records) else 0
+        after = first
+        limit = self._limits[topic] = self._topics.limit(topic)
+        for batch in list(batches_for(topic, limit, records, settings)):
+            if is_tight(limit, settings):
+                self.flush()  # what was handed over before does not travel with it
+            reports = map(partial, repeat(self._failed), repeat(topic), batch)
+            after = hand_over(self._client, topic, batch, partitions, after, reports)
         if after != first:
             self.sequences[topic] = after
+        self._check()
 
     def commit_positions(self, group: str, positions: Positions) -> None:
         check_user_group(group)
@@ -61,9 +78,40 @@ class KafkaLogTransaction:
             self._topics.check_partition(topic, number)
         self.positions.setdefault(group, {}).update(positions)
 
-    def _failed(self, error: KafkaError | None, _message: Message | None) -> None:
+    def flush(self) -> None:
+        left = self._client.flush(self._kafka.timeout_s + GRACE_S)
+        self._check()
+        if left:
+            raise LogUnavailable(f"{self._kafka.servers}: records were not taken within {self._kafka.timeout_s:g} s")
+
+    @property
+    def has_failed(self) -> bool:
+        return bool(self._errors)
+
+    def _check(self) -> None:
+        """Raise what has gone wrong: after the first failure the transaction can only be aborted."""
+        if not self._errors:
+            return
+        worst = next((each for each in self._errors if each.code() in FENCED | REFUSED), self._errors[0])
+        failure = self._kafka.failure(worst, self._name)
+        if isinstance(failure, BadRecord):
+            self._check_limits()
+            refused, is_sure = self._refusals.told()
+            raise BadRecord(str(failure), refused, is_sure=is_sure)
+        raise failure
+
+    def _check_limits(self) -> None:
+        """Records may have been refused for the company they were in, where a limit is not what it was."""
+        for topic in self._refusals.topics:
+            self._topics.forget_limit(topic)
+            if self._topics.limit(topic) != self._limits[topic]:
+                raise LogUnavailable(f"{topic} has another max.message.bytes now; nothing was written, try again")
+
+    def _failed(self, topic: str, record: NewRecord, error: KafkaError | None, message: Message | None) -> None:
         if error is not None:
-            self.errors.append(error)
+            self._errors.append(error)
+            partition = message.partition() if message is not None else None
+            self._refusals.add(error.code(), topic, -1 if partition is None else partition, record.headers)
 
 
 class KafkaProducer:
@@ -99,15 +147,17 @@ class KafkaProducer:
         self._check_usable()
         self._call(self._client.begin_transaction)
         self._has_begun = True
-        open_one = KafkaLogTransaction(self._client, self._kafka, self._topics, self._sequence)
+        open_one = KafkaLogTransaction(self.name, self._client, self._kafka, self._topics, self._sequence)
         try:
             yield open_one
             self._check_usable()
-            self._deliver(open_one)
+            open_one.flush()
             crash.here(CrashPoint.LOG_TRANSACTION_FILLED)
             self._send_positions(open_one)
         except BaseException:
             self._abort()
+            # After a record was refused the client has lost count: its next transaction would fail (librdkafka 2.16).
+            self._is_usable = self._is_usable and not open_one.has_failed
             raise
         crash.here(CrashPoint.LOG_TRANSACTION_BEFORE_COMMIT)
         self._commit()
@@ -125,13 +175,6 @@ class KafkaProducer:
     def _check_usable(self) -> None:
         if not self._is_usable:
             raise LogError(f"producer {self.name!r} was closed or broke; open it again")
-
-    def _deliver(self, open_one: KafkaLogTransaction) -> None:
-        left = self._client.flush(self._kafka.timeout_s + GRACE_S)
-        for error in open_one.errors:
-            raise self._kafka.failure(error, self.name)
-        if left:
-            raise LogUnavailable(f"{self._kafka.servers}: records were not taken within {self._kafka.timeout_s:g} s")
 
     def _send_positions(self, open_one: KafkaLogTransaction) -> None:
         groups = dict(open_one.positions)

@@ -1,4 +1,4 @@
-"""Reading ranges of Kafka's partitions, committed records only."""
+"""Reading ranges of Kafka's partitions: committed records only, except where someone asks what is not decided."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ LOOK_S = 0.2
 class KafkaReader:
     """Keeps the consumers that are not in use."""
 
-    def __init__(self, client: KafkaClient) -> None:
+    def __init__(self, client: KafkaClient, *, is_committed: bool = True) -> None:
         self._client = client
+        self._properties = PROPERTIES if is_committed else {**PROPERTIES, "isolation.level": "read_uncommitted"}
         self._idle: SimpleQueue[Consumer] = SimpleQueue()
 
     def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
@@ -78,7 +79,7 @@ class KafkaReader:
         try:
             consumer = self._idle.get_nowait()
         except Empty:
-            consumer = self._client.make(Consumer, PROPERTIES)
+            consumer = self._client.make(Consumer, self._properties)
         try:
             yield consumer
         except Exception:

@@ -31,6 +31,7 @@ class KafkaTopics:
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
         self._counts: dict[str, tuple[float, int]] = {}
+        self._limits: dict[str, int] = {}
 
     def create(self, name: str, partitions: int, retention_s: float | None) -> Topic:
         config = {
@@ -68,6 +69,20 @@ class KafkaTopics:
             count = len(found[0].partitions)
             self._counts[name] = (time.monotonic(), count)
         return count
+
+    def limit(self, name: str) -> int:
+        """How many bytes the topic takes at once; asked of the broker once, and again when it has refused something."""
+        if name not in self._limits:
+            self._limits[name] = self._client.patiently(lambda left_s: self._limit_once(name, left_s))
+        return self._limits[name]
+
+    def forget_limit(self, name: str) -> None:
+        self._limits.pop(name, None)
+
+    def _limit_once(self, name: str, timeout_s: float) -> int:
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        config = self._client.admin.describe_configs([resource])[resource].result(timeout_s)
+        return int(config["max.message.bytes"].value)
 
     def check_partition(self, name: str, number: int) -> None:
         count = self.count(name)

@@ -22,6 +22,9 @@ class LogTransaction(Protocol):
     def commit_positions(self, group: str, positions: Positions) -> None:
         """Move the positions of a group when the transaction commits."""
 
+    def flush(self) -> None:
+        """Wait until what was appended so far has come to the log; raises what it would raise at the end."""
+
 
 class Producer(Protocol):
     """The one living appender of its name. Opening a second one fences the first, wherever it runs."""
@@ -83,6 +86,9 @@ class Log(Protocol):
 
     def record(self, topic: str, partition: int, offset: int) -> Record | None:
         """The record at that offset; None when the offset holds nothing, which is not an error."""
+
+    def undecided(self, topic: str, partition: int) -> Iterator[Record]:
+        """What an open transaction holds back from readers: its own records and all behind it, committed or not."""
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
         """For each partition the first offset whose record is of that time or later; the end when there is none."""

@@ -13,6 +13,8 @@ from towpath.log.record import NewRecord, check_record
 
 MOST_RECORDS = 10_000
 MOST_BYTES = 8 << 20
+LITTLE_BYTES = 64 << 10  # may stand beside a single record of whatever size
+FEW_RECORDS = 8
 
 
 @dataclass(slots=True)
@@ -24,6 +26,10 @@ class Portion:
 
     def fits(self, size: int) -> bool:
         return self.records == 0 or (self.records < MOST_RECORDS and self.bytes + size <= MOST_BYTES)
+
+    def fits_beside(self, size: int) -> bool:
+        """Whether it is a large one with hardly anything else, or something small beside a large one."""
+        return self.records < min(FEW_RECORDS, MOST_RECORDS) and min(self.bytes, size) <= LITTLE_BYTES
 
     def add(self, size: int) -> None:
         self.records += 1
@@ -47,7 +53,7 @@ def check_transaction(portion: Portion, records: Sequence[NewRecord], max_record
     """Count records into a transaction; `BadValue` when it becomes larger than SQLite should write at once."""
     for record in records:
         size = check_record(record, max_record_bytes)
-        if not portion.fits(size):
+        if not portion.fits(size) and not portion.fits_beside(size):
             raise BadValue(
                 f"one transaction of the SQLite log holds at most {MOST_RECORDS} records and {MOST_BYTES >> 20} MiB; "
                 "append in several"

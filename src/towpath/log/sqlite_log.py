@@ -156,6 +156,10 @@ class SqliteLog:
             raise OffsetOutOfRange(topic, partition, offset, found.start, found.end)
         return next(self._records(topic, found, found.base + offset, found.base + offset + 1), None)
 
+    def undecided(self, topic: str, partition: int) -> Iterator[Record]:
+        """Nothing: a transaction of the file is open for nobody but its writer, and holds nobody back."""
+        return iter(())
+
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
         check_time(timestamp_ms)
         found = {}

@@ -39,6 +39,9 @@ class SqliteLogTransaction:
         check_positions(positions)
         self.positions.append((group, dict(positions)))
 
+    def flush(self) -> None:
+        """Nothing is on its way: all of it is written at the end."""
+
 
 class SqliteProducer:
     """One epoch of a producer. The write lock is taken only at the end of a transaction's block."""

@@ -95,7 +95,7 @@ def _try_stage(
         limit = flow.max_record_bytes or settings.flow.max_record_bytes
         plan = Plan(replace(stage, outputs=outputs), place, {}, limit)
         plan.job(spark.createDataFrame(list(_rows(records)), SCHEMA).coalesce(1)).collect()
-        outcome = gather(reports, plan.chain)
+        outcome = gather([reports], plan.chain)
         tried.failed += sorted(outcome.failures, key=lambda one: (one.topic, one.offset))
         tried.filtered += outcome.filtered
         tried.read += outcome.read

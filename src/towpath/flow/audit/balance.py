@@ -15,7 +15,7 @@ from towpath.flow.audit.problem import Problem, ProblemKind, Unproven
 from towpath.flow.audit.spans import uncovered
 from towpath.flow.audit.tally import Tally
 from towpath.flow.audit.view import View
-from towpath.flow.place import Place
+from towpath.flow.place import BY_BATCH, Place
 from towpath.flow.positions import Range, Spot
 
 DELETED = "deleted from the topic since"
@@ -93,9 +93,8 @@ class Balancing:
 
     def _place(self, batch: BatchRow) -> None:
         places = self.balance.places
-        places[Place.LOADED] += batch.count("loaded")
-        places[Place.FILTERED] += batch.count("filtered")
-        places[Place.FAILED] += self._errors.failed(batch)
+        for place in BY_BATCH:
+            places[place] += self._errors.failed(batch) if place is Place.FAILED else batch.count(place)
         for output in _outputs(batch):
             self.balance.delivered[output] += batch.delivered(output)
 

@@ -11,6 +11,7 @@ from towpath.flow.audit.problem import Problem, ProblemKind, Unproven
 from towpath.flow.audit.spans import uncovered
 from towpath.flow.delivery import batch_hash
 from towpath.flow.ledger_row import BatchState
+from towpath.flow.place import BY_BATCH, Place
 from towpath.flow.positions import Positions, Range, Spot
 
 
@@ -124,7 +125,8 @@ def _row(stage: StageRows, batch: BatchRow) -> Iterator[Problem]:
             found = f"{each.topic} with the id {each.topic_id}"
             yield _problem(ProblemKind.STRAY_ROW, stage, *where, "a topic that the stage reads", found)
     if batch.is_committed:
-        parts = {name: batch.count(name) for name in ("loaded", "filtered", "failed")}
+        always = (Place.LOADED, Place.FILTERED, Place.FAILED)
+        parts = {place: batch.count(place) for place in BY_BATCH if place in batch.counts or place in always}
         if sum(parts.values()) != batch.count("read"):
             told = " + ".join(f"{count} {name}" for name, count in parts.items())
             yield _problem(ProblemKind.SUM, stage, *where, f"{batch.count('read')} read", told)

@@ -16,8 +16,10 @@ from towpath.flow.sinks.files_reader import written_files
 from towpath.flow.sinks.index import IndexSink
 from towpath.flow.sinks.index_reader import Found, IndexReader
 from towpath.flow.sinks.sink import Sink
-from towpath.flow.sinks.table import TableSink, sink_errors
-from towpath.flow.sinks.topic import DELIVERY, TopicSink
+from towpath.flow.sinks.table import TableSink
+from towpath.flow.sinks.table_errors import sink_errors
+from towpath.flow.sinks.topic import TopicSink
+from towpath.flow.sinks.topic_record import DELIVERY
 from towpath.flow.template import Template
 from towpath.log.log import Log
 

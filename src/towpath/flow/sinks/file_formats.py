@@ -61,6 +61,7 @@ class JsonFile:
         self._aside = aside
         self._ids_aside = aside.with_name(aside.name.removesuffix(".tmp") + ".ids.tmp")
         self._is_gzip = is_gzip
+        self._is_begun = False
         self._lines: list[bytes] = []
         self._ids: list[bytes] = []
 
@@ -78,11 +79,9 @@ class JsonFile:
 
     def flush(self) -> None:
         lines, ids = (b"".join(each + b"\n" for each in some) for some in (self._lines, self._ids))
-        with self._aside.open("ab") as file:
-            file.write(gzip.compress(lines, GZIP_LEVEL, mtime=0) if self._is_gzip else lines)
-        with self._ids_aside.open("ab") as file:
-            file.write(ids)
-        self._lines, self._ids, self.buffered = [], [], 0
+        _append(self._aside, gzip.compress(lines, GZIP_LEVEL, mtime=0) if self._is_gzip else lines, self._is_begun)
+        _append(self._ids_aside, ids, self._is_begun)
+        self._lines, self._ids, self.buffered, self._is_begun = [], [], 0, True
 
     def complete(self) -> None:
         self.flush()
@@ -183,6 +182,13 @@ class ParquetFile:
         except (self._arrow.ArrowException, OverflowError, TypeError, ValueError) as error:
             return str(error)
         return None
+
+
+def _append(path: Path, data: bytes, is_begun: bool) -> None:
+    """Add to a file. One that was begun is not made again: a later attempt has deleted it, and what it held is gone."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | (0 if is_begun else os.O_CREAT), 0o666)
+    with open(handle, "wb") as file:
+        file.write(data)
 
 
 def _sync(path: Path) -> None:

@@ -2,7 +2,8 @@
 
 A file is written under a hidden name and renamed when the unit is finished, so readers see whole files only. Its name
 comes from the batch and the unit: who tries again replaces it with the same. What a killed attempt left is deleted by
-the next one. Beside a file of JSON lines stands a hidden one with the ids, for the audit.
+the next one; an attempt that was taken for dead and goes on finds its own files gone, and fails. Beside a file of JSON
+lines stands a hidden one with the ids, for the audit.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
+from towpath import crash
+from towpath.crash import CrashPoint
 from towpath.errors import BadFlow, NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks.file_formats import JsonFile, OpenFile, ParquetFile
@@ -144,11 +147,14 @@ class FilesWriter:
         with disk_errors(str(self._sink.target)):
             for each in self._open.values():
                 each.complete()
+            crash.here(CrashPoint.FILES_COMPLETE)
             for each in self._open.values():
                 each.publish()
+                crash.here(CrashPoint.FILE_PUBLISHED)
                 self._changed.add(each.path.parent)
             for directory in sorted(self._changed):
                 _sync_directory(directory)
+        crash.here(CrashPoint.FILES_SYNCED)
         self._open.clear()
         return []
 

@@ -21,6 +21,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
 from typing import Any
 
+from towpath import crash
+from towpath.crash import CrashPoint
 from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.codes import ErrorCode
 from towpath.flow.sinks.index_bulk import Layout, Part
@@ -81,6 +83,7 @@ class IndexWriter:
         refusals = self._send() if self._parts else []
         while self._under_way:
             refusals += self._under_way.popleft().result()
+        crash.here(CrashPoint.INDEX_DONE)
         return refusals
 
     def close(self) -> None:
@@ -134,6 +137,7 @@ class BulkSender:
     def _answer(self, body: bytes) -> Answer:
         for number in range(1, TRIES + 1):
             answer = self._client.request("POST", self._path, body, NDJSON)
+            crash.here(CrashPoint.BULK_SENT)
             if answer.status == TOO_LARGE:
                 self.most_bytes = max(1, min(self.most_bytes, len(body) // 2))
             if answer.status in (200, *SMALLER):

@@ -61,6 +61,25 @@ class Deliveries:
             self.parsed = [orjson.loads(payload) for payload in self.payloads]
         return self.parsed
 
+    def only(self, places: Sequence[int]) -> Deliveries:
+        """Those at these places."""
+
+        def kept(column: Sequence[Any]) -> list[Any]:
+            return [column[at] for at in places]
+
+        return Deliveries(
+            kept(self.payloads),
+            kept(self.targets),
+            kept(self.ids),
+            kept(self.delivery_ids),
+            kept(self.versions),
+            kept(self.keys),
+            kept(self.timestamps_ms),
+            None if self.routings is None else kept(self.routings),
+            None if self.source is None else self.source.only(places),
+            None if self.parsed is None else kept(self.parsed),
+        )
+
     def by_target(self) -> dict[str, list[int]]:
         """The places of the deliveries to each target, in their order."""
         places: dict[str, list[int]] = {}

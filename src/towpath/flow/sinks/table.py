@@ -4,31 +4,30 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
+from towpath.db.postgres_tables import PostgresTables
+from towpath.db.sqlite_tables import SqliteTables
 from towpath.db.table_sql import DELIVERY_ID, VERSION, TableShape, is_table_name
-from towpath.db.tables import Tables, open_tables
-from towpath.errors import BadFlow, CommitUnknown, DatabaseError, DatabaseUnavailable, NeedsPerson, SinkError
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import bounded
-from towpath.flow.sinks.sink import Deliveries, Place, Refusal
-from towpath.flow.sinks.table_cells import BadCell, Cells
+from towpath.db.tables import open_tables
+from towpath.errors import BadFlow
+from towpath.flow.sinks.sink import Place
+from towpath.flow.sinks.table_errors import sink_errors
+from towpath.flow.sinks.table_part_writer import TablePartWriter
+from towpath.flow.sinks.table_rows import ID
+from towpath.flow.sinks.table_staged_writer import TableStagedWriter
+from towpath.flow.sinks.table_writer import TableWriter
 from towpath.flow.template import Template
 from towpath.logs import without_password
 from towpath.settings import Settings
 
-ID = "id"
 DOCUMENT = "document"
 NOT_NULL = " not null"
 # A delivery has one version for ever, so the two together are as unique as the id. The version stands first because it
 # grows with the input: new rows come to the end of the index. Digests alone would scatter over it, five times slower.
 ONCE = (VERSION, DELIVERY_ID)
-# On SQLite a transaction holds up all other writers: this much takes some tens of milliseconds.
-PORTION_ROWS = 5_000
-PORTION_BYTES = 4 << 20
 SQLITE = "sqlite:///"
 
 _TYPE = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*( [a-zA-Z]+)*(\(\d+(, ?\d+)?\))?( not null)?")
@@ -54,10 +53,11 @@ def table(
     nested values as JSON. With `document=False` the whole is not kept, and a record with a field that has no column is
     refused: nothing gets lost without a word.
 
-    A row is added once for each delivery, however often it is tried (`mode="insert"`): a table that was there before
-    needs a unique index on `version, delivery_id`. With a `key`, the names of
-    columns, or with an `id`, the newest record of a key is kept (`mode="upsert"`). A row that the database will not
-    take, for its type or for a constraint, is refused alone.
+    A flow that delivers exactly once keeps two small tables of its own beside yours, `towpath_mark` and
+    `towpath_launch`. A row is added once for each delivery, however often it is tried (`mode="insert"`): a table that
+    was there before needs a unique index on `version, delivery_id`. With a `key`, the names of columns, or with an
+    `id`, the newest record of a key is kept (`mode="upsert"`). A row that the database will not take, for its type or
+    for a constraint, is refused alone.
     """
     typed = dict(columns or {})
     _check_columns(typed, document)
@@ -108,10 +108,23 @@ class TableSink:
         finally:
             tables.close()
 
-    def writer(self, place: Place) -> TableWriter:
-        return TableWriter(self, self.open())
+    def writer(self, place: Place) -> TableWriter | TablePartWriter | TableStagedWriter:
+        tables = self.open()
+        if not place.strategy.has_marks:
+            return TableWriter(self, tables)
+        try:
+            if isinstance(tables, PostgresTables):
+                return TableStagedWriter(self, tables, place)
+            return TablePartWriter(self, tables, place)
+        except BaseException:
+            tables.close()
+            raise
 
-    def open(self) -> Tables:
+    @property
+    def is_sqlite(self) -> bool:
+        return self.url.startswith(SQLITE)
+
+    def open(self) -> SqliteTables | PostgresTables:
         """The tables, for writing or for looking into them."""
         with sink_errors(self.where):
             return open_tables(self.url, self.schema)
@@ -123,90 +136,6 @@ class TableSink:
 
     def __str__(self) -> str:
         return f"table {self.target}"
-
-
-class TableWriter:
-    """Writes portions as they come: each is a transaction of its own, and what is written twice is there once."""
-
-    def __init__(self, sink: TableSink, tables: Tables) -> None:
-        self._sink = sink
-        self._tables = tables
-        self._cells = Cells(sink.fields, may_leave_out=sink.has_document, is_sqlite=sink.url.startswith(SQLITE))
-        self._key = [list(sink.shape.columns).index(name) for name in sink.shape.key]
-        self._made: set[str] = set()
-
-    def write(self, deliveries: Deliveries) -> list[Refusal]:
-        refusals: list[Refusal] = []
-        for name, places in deliveries.by_target().items():
-            if not is_table_name(name):
-                text = f"{name[:80]!r} cannot be the name of a table: 1 to 63 bytes, not sqlite_…"
-                refusals += [_refusal(deliveries, at, "BadTableName", text) for at in places]
-                continue
-            with sink_errors(self._sink.where):
-                refusals += self._write(name, deliveries, places)
-        return refusals
-
-    def finish(self) -> list[Refusal]:
-        return []
-
-    def close(self) -> None:
-        self._tables.close()
-
-    def _write(self, name: str, deliveries: Deliveries, places: Sequence[int]) -> list[Refusal]:
-        if name not in self._made:
-            self._tables.create(name, self._sink.shape)
-            self._made.add(name)
-        refusals: list[Refusal] = []
-        for some in _portions(deliveries.payloads, places):
-            rows, kept = self._rows(deliveries, some, refusals)
-            for refused in self._tables.write(name, self._sink.shape, rows):
-                refusals.append(_refusal(deliveries, kept[refused.at], refused.kind, refused.text))
-        return refusals
-
-    def _rows(
-        self, deliveries: Deliveries, places: Sequence[int], refusals: list[Refusal]
-    ) -> tuple[list[Sequence[Any]], Sequence[int]]:
-        """The rows of these places; of those that make none, why."""
-        if not self._sink.fields:
-            texts = [deliveries.payloads[at].decode() for at in places]
-            columns = (deliveries.ids, deliveries.delivery_ids, deliveries.versions)
-            return list(zip(*([column[at] for at in places] for column in columns), texts, strict=True)), places
-        rows: list[Sequence[Any]] = []
-        kept: list[int] = []
-        has_id, has_document = ID not in self._sink.fields, self._sink.has_document
-        payloads, cells_of = deliveries.payloads, self._cells.of
-        for at in places:
-            payload = payloads[at]
-            try:
-                row: list[Any] = [deliveries.ids[at]] if has_id else []
-                row += (deliveries.delivery_ids[at], deliveries.versions[at], *cells_of(payload))
-                if has_document:
-                    row.append(payload.decode())
-                self._check_key(row)
-            except BadCell as error:
-                refusals.append(_refusal(deliveries, at, type(error).__name__, str(error)))
-            else:
-                rows.append(row)
-                kept.append(at)
-        return rows, kept
-
-    def _check_key(self, row: Sequence[Any]) -> None:
-        for number in self._key:
-            if row[number] is None:
-                raise BadCell(f"the key column {list(self._sink.shape.columns)[number]!r} has no value")
-
-
-@contextmanager
-def sink_errors(sink: str) -> Iterator[None]:
-    """What goes wrong with a database, in the words of a flow."""
-    try:
-        yield
-    except DatabaseUnavailable as error:
-        raise SinkError(ErrorCode.SINK_UNAVAILABLE, sink, str(error)) from error
-    except CommitUnknown as error:
-        raise SinkError(ErrorCode.NETWORK, sink, str(error)) from error
-    except DatabaseError as error:
-        raise NeedsPerson(ErrorCode.SINK_REFUSED, sink, str(error)) from error
 
 
 def _shape(typed: dict[str, str], key: tuple[str, ...], document: bool, mode: str) -> TableShape:
@@ -231,18 +160,3 @@ def _check_columns(columns: dict[str, str], document: bool) -> None:
             raise BadFlow(
                 f"{kind!r} is not the type of a column, such as 'bigint', 'numeric(10, 2)' or 'text not null'"
             )
-
-
-def _portions(payloads: Sequence[bytes], places: Sequence[int]) -> Iterator[Sequence[int]]:
-    start = size = 0
-    for number, at in enumerate(places):
-        size += len(payloads[at])
-        if number - start >= PORTION_ROWS or (size > PORTION_BYTES and number > start):
-            yield places[start:number]
-            start, size = number, len(payloads[at])
-    if start < len(places):
-        yield places[start:]
-
-
-def _refusal(deliveries: Deliveries, at: int, kind: str, text: str) -> Refusal:
-    return Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, kind, bounded(text))

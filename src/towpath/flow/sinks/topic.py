@@ -1,36 +1,24 @@
 """A topic as a sink: what a flow has made goes on as records.
 
-At least once: a batch that is tried again appends its records again. Each says in its headers which delivery it is, so
-that who reads can leave out what came twice.
+Exactly once where the flow is: the records of a unit and its mark are one transaction of the log (`topic_marked.py`).
+Otherwise they are appended as they come, and a batch that is tried again appends them again. Each says in its headers
+which delivery it is, so that who reads can leave out what came twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from collections.abc import Sequence
+from contextlib import ExitStack
 
-from towpath.errors import (
-    BadName,
-    BadRecord,
-    BadSettings,
-    DatabaseError,
-    LogError,
-    PartlyAppended,
-    SinkError,
-    TopicExists,
-    UnknownTopic,
-)
+from towpath.errors import BadName, BadRecord, BadSettings, PartlyAppended, SinkError, UnknownTopic
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import bounded
-from towpath.flow.sinks.sink import Deliveries, Place, Refusal
+from towpath.flow.sinks.sink import Deliveries, Place, Refusal, Writer
+from towpath.flow.sinks.topic_log import log_errors, opened
+from towpath.flow.sinks.topic_marked import MarkedTopicWriter
+from towpath.flow.sinks.topic_record import create, records_of
 from towpath.flow.template import Template
-from towpath.log import Log, NewRecord, open_log
-from towpath.log.open import EMBEDDED
 from towpath.settings import Settings
-
-DELIVERY = "towpath.delivery"
-ORIGIN = "towpath.origin"
 
 
 class TopicSink:
@@ -59,10 +47,10 @@ class TopicSink:
             except UnknownTopic as error:
                 if self.partitions is None:
                     raise BadSettings(f"{error}; or give partitions= and it is made") from error
-                _create(log, name, self.partitions)
+                create(log, name, self.partitions)
 
-    def writer(self, place: Place) -> TopicWriter:
-        return TopicWriter(self, place.settings)
+    def writer(self, place: Place) -> Writer:
+        return MarkedTopicWriter(self, place) if place.strategy.has_marks else TopicWriter(self, place.settings)
 
     def __str__(self) -> str:
         return f"topic {self.target}"
@@ -98,7 +86,7 @@ class TopicWriter:
             return self._append(target, deliveries, places)
         except UnknownTopic as error:
             if self._sink.partitions is not None:
-                _create(self._log, target, self._sink.partitions)
+                create(self._log, target, self._sink.partitions)
                 return self._append(target, deliveries, places)
             return self._nowhere(deliveries, places, error)
         except BadName as error:
@@ -114,7 +102,7 @@ class TopicWriter:
         if not places:
             return []
         try:
-            self._log.append(target, [_record(deliveries, at) for at in places])
+            self._log.append(target, records_of(deliveries, places))
         except BadRecord as error:
             if len(places) == 1:
                 return [_refusal(deliveries, places[0], error)]
@@ -129,44 +117,6 @@ class TopicWriter:
             return []
         half = len(rest) // 2
         return [*self._append(target, deliveries, rest[:half]), *self._append(target, deliveries, rest[half:])]
-
-
-@contextmanager
-def opened(settings: Settings) -> Iterator[Log]:
-    """The log of the settings, for as long as the block."""
-    with ExitStack() as closing:
-        database: Any = None  # asked for by an embedded log only
-        if settings.log.url == EMBEDDED:
-            from towpath.db import open_database
-
-            database = open_database(settings.database)
-            closing.callback(database.close)
-        log = open_log(settings.log, database)
-        closing.callback(log.close)
-        yield log
-
-
-@contextmanager
-def log_errors(sink: str) -> Iterator[None]:
-    """What goes wrong with a log, in the words of a flow."""
-    try:
-        yield
-    except PartlyAppended as error:
-        raise SinkError(ErrorCode.NETWORK, sink, str(error)) from error
-    except (LogError, DatabaseError) as error:
-        raise SinkError(ErrorCode.LOG_UNAVAILABLE, sink, str(error)) from error
-
-
-def _create(log: Log, name: str, partitions: int) -> None:
-    with suppress(TopicExists):  # another task was faster
-        log.create_topic(name, partitions)
-
-
-def _record(deliveries: Deliveries, at: int) -> NewRecord:
-    headers = ((DELIVERY, deliveries.delivery_ids[at].hex().encode()), (ORIGIN, deliveries.ids[at].encode()))
-    key = deliveries.keys[at] if deliveries.routings is None else deliveries.routings[at].encode()
-    timestamp_ms = deliveries.timestamps_ms[at]
-    return NewRecord(deliveries.payloads[at], key, headers, timestamp_ms if timestamp_ms > 0 else None)
 
 
 def _refusal(deliveries: Deliveries, at: int, error: Exception) -> Refusal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from towpath.crash import Armed
 from towpath.flow.sinks.sink import Place
 from towpath.flow.strategy import Strategy
 from towpath.flow.worker.reentry import Reentry
@@ -29,6 +30,7 @@ class BatchPlace:
     strategy: Strategy = Strategy.AT_LEAST_ONCE
     launch: int = 0
     marks_since: Mapping[int, int] = field(default_factory=dict)
+    crash: Armed | None = None  # where to die, in tests
 
     def place(self, output: str, unit: str) -> Place:
         """What a sink is told about the writer that it opens."""

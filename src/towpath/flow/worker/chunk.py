@@ -51,6 +51,10 @@ class Chunk:
         self.befores = documents if self.befores is self.documents else [self.befores[row] for row in rows]
         self.documents = documents
 
+    def only(self, rows: Sequence[int]) -> Chunk:
+        """These rows with nothing but the records that they come from: for those who tell what was refused."""
+        return Chunk(self.records, [self.inputs[row] for row in rows], [], [])
+
     def count_inputs(self) -> int:
         """How many inputs have a row."""
         return len(self.inputs) if isinstance(self.inputs, range) else len(set(self.inputs))

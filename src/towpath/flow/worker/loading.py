@@ -1,29 +1,24 @@
-"""The end of a plan: rows become deliveries, these go to their sinks, and what is refused goes to the report."""
+"""The end of a plan: rows become deliveries, which go to their sinks or, where it must be decided first, into files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from towpath.errors import NeedsPerson, SinkError
-from towpath.flow.delivery import Digest
-from towpath.flow.failure import Failure, bounded
-from towpath.flow.fault import encode_fault
-from towpath.flow.sinks.sink import Deliveries, Refusal, Sink
+from towpath.flow.failure import Failure
+from towpath.flow.sinks.sink import Deliveries, Sink
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.breadcrumb import Breadcrumb
 from towpath.flow.worker.calling import Call, open_callers
 from towpath.flow.worker.chunk import Chunk
+from towpath.flow.worker.decision import DecisionFile
+from towpath.flow.worker.delivering import Delivering
 from towpath.flow.worker.preparing import Columns, Preparer
 from towpath.flow.worker.report import Report
 from towpath.flow.worker.watchdog import Watchdog
 
 EVERY_OUTPUT = "every output"  # has filtered it, each by functions of its own
-
-
-class WorkerFault(Exception):
-    """Carries a classified error to the driver, which gets nothing but this text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +31,54 @@ class Load:
     columns: Columns
 
 
-class OpenLoad:
-    """A load at work in one task."""
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Ends with deliveries: to the sinks, or with `decides` to a file from which they are loaded later."""
 
-    def __init__(
+    loads: tuple[Load, ...]
+    buckets: int | None = None  # of a stage that shuffles; None: a task has one input partition
+    decides: bool = False
+
+    def unit(self, chunk: Chunk, task: str) -> str:
+        """The name of what this task does, the same on every attempt, in whatever order Spark numbers its tasks."""
+        if self.buckets is not None:
+            return f"{task}of{self.buckets}"
+        topic, partition, _ = chunk.records.coordinates(0)
+        return f"{topic}/{partition}"
+
+    def run(
         self,
-        load: Load,
+        chunks: Iterator[Chunk],
+        task: str,
         batch: BatchPlace,
-        unit: str,
         breadcrumb: Breadcrumb,
         watchdog: Watchdog | None,
         report: Report,
         closing: ExitStack,
     ) -> None:
-        self.output = load.output
-        self._nonce = batch.nonce
-        self._report = report
+        first = next(chunks, None)
+        if first is None:
+            return  # no input, no unit
+        unit = self.unit(first, task)
+        outputs = [Prepared(load, batch, breadcrumb, watchdog) for load in self.loads]
+        sinks = {load.output: load.sink for load in self.loads}
+        end = DecisionFile(batch, unit, closing) if self.decides else Delivering(sinks, batch, unit, report, closing)
+        for chunk in _then(first, chunks):
+            deliveries = prepare_all(outputs, chunk)
+            if batch.reentry is not None:
+                named = zip(self.loads, deliveries, strict=True)
+                deliveries = [batch.reentry.missing(load.output, each) for load, each in named]
+            report.add(chunk)
+            end.give(chunk, deliveries)
+        end.finish()
+
+
+class Prepared:
+    """An output at work in one task: what it is to get of each chunk."""
+
+    def __init__(self, load: Load, batch: BatchPlace, breadcrumb: Breadcrumb, watchdog: Watchdog | None) -> None:
         self._callers = open_callers(load.calls, breadcrumb, watchdog)
         self._preparer = Preparer(load.output, load.sink, load.columns, batch)
-        with self._faults():
-            self._writer = load.sink.writer(batch.place(load.output, unit))
-        closing.callback(self._writer.close)
-        self._digest = Digest()
 
     def prepare(self, chunk: Chunk) -> Deliveries:
         """What this output gets of the chunk; inputs that cannot be delivered fail in it."""
@@ -70,65 +91,27 @@ class OpenLoad:
         chunk.fail(failed)
         return self._preparer.deliveries(chunk)
 
-    def load(self, deliveries: Deliveries) -> None:
-        if not len(deliveries):
-            return
-        self._digest.add_many(deliveries.delivery_ids)
-        self._report.counts.delivered[self.output] += len(deliveries)
-        with self._faults():
-            self._note(self._writer.write(deliveries))
 
-    def finish(self) -> None:
-        with self._faults():
-            self._note(self._writer.finish())
-        self._report.counts.digests[self.output] = self._digest
+def prepare_all(outputs: list[Prepared], chunk: Chunk) -> list[Deliveries]:
+    """The deliveries to all outputs. An input that one output cannot even prepare is delivered to none.
 
-    def _note(self, refusals: Iterable[Refusal]) -> None:
-        counts = self._report.counts
-        for refusal in refusals:
-            chunk = refusal.deliveries.source
-            delivery_id = refusal.deliveries.delivery_ids[refusal.at]
-            input = chunk.inputs[refusal.at]
-            failure = Failure(refusal.code, self.output, bounded(refusal.exception), bounded(refusal.message))
-            # An input of which several deliveries are refused, by one output or by two, has failed once.
-            is_first = self._report.refuse(chunk.records.coordinates(input))
-            self._report.fail(chunk.records, {input: failure}, self.output, {input: delivery_id}, is_counted=is_first)
-            counts.delivered[self.output] -= 1
-            self._digest.remove(delivery_id)
-
-    @contextmanager
-    def _faults(self) -> Iterator[None]:
-        try:
-            yield
-        except SinkError as error:
-            needs_person = isinstance(error, NeedsPerson)
-            text = encode_fault(
-                self._nonce, error.code, self.output, error.target, str(error), needs_person=needs_person
-            )
-            raise WorkerFault(text) from error
-
-
-def load_all(ends: list[OpenLoad], chunks: Iterator[Chunk], report: Report) -> None:
-    """Load every chunk to every output. An input that one output cannot even prepare is delivered to none."""
-    for chunk in chunks:
-        prepared = [ends[0].prepare(chunk)] if len(ends) == 1 else _prepared(ends, chunk)
-        report.add(chunk)
-        for end, deliveries in zip(ends, prepared, strict=True):
-            end.load(deliveries)
-    for end in ends:
-        end.finish()
-
-
-def _prepared(ends: list[OpenLoad], chunk: Chunk) -> list[Deliveries]:
-    """The deliveries to several outputs; the chunk is left with the inputs of which at least one gets something."""
-    forks = [chunk.fork() for _ in ends]
-    prepared = [end.prepare(fork) for end, fork in zip(ends, forks, strict=True)]
+    The chunk is left with the inputs of which at least one output gets something.
+    """
+    if len(outputs) == 1:
+        return [outputs[0].prepare(chunk)]
+    forks = [chunk.fork() for _ in outputs]
+    prepared = [output.prepare(fork) for output, fork in zip(outputs, forks, strict=True)]
     failed = {input: failure for fork in reversed(forks) for input, failure in fork.failed.items()}
     if failed:
-        prepared = [end.prepare_less(fork, failed) for end, fork in zip(ends, forks, strict=True)]
+        prepared = [output.prepare_less(fork, failed) for output, fork in zip(outputs, forks, strict=True)]
         chunk.fail(failed)
     delivered = {input for fork in forks for input in fork.inputs}
     if gone := chunk.count_inputs() - len(delivered):
         chunk.filtered[EVERY_OUTPUT] += gone
         chunk.keep([row for row, input in enumerate(chunk.inputs) if input in delivered])
     return prepared
+
+
+def _then(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
+    yield first
+    yield from rest

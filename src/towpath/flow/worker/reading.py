@@ -45,8 +45,14 @@ class ReadRecords:
         if self.reentry is not None:
             others, misfits = self.reentry.sort(records)
             known |= misfits
-        if known or others:
-            values = [b"{}" if at in known or at in others else value for at, value in enumerate(values)]
+        placed = {at: verdict.place for at, verdict in records.verdicts.items() if verdict.place is not None}
+        known |= {at: verdict.failure for at, verdict in records.verdicts.items() if verdict.failure is not None}
+        known = {at: failure for at, failure in known.items() if at not in placed} if placed else known
+        report.counts.placed.update(placed.values())
+        if known or others or placed:
+            values = [
+                b"{}" if at in known or at in others or at in placed else value for at, value in enumerate(values)
+            ]
         documents, failures = read_documents(
             values, step=self.source, max_bytes=self.max_bytes, duplicates=self.duplicates
         )
@@ -54,9 +60,9 @@ class ReadRecords:
         # Those that could not be read leave at once.
         chunk = Chunk(records, range(len(records)), cast(list[Document], documents), cast(list[Document], documents))
         chunk.fail(failures)
-        if others:
+        if others or placed:
             chunk.filtered[OTHERS] += len(others)
-            chunk.keep([row for row, input in enumerate(chunk.inputs) if input not in others])
+            chunk.keep([row for row, input in enumerate(chunk.inputs) if input not in others and input not in placed])
         if self.schema is not None:
             columns, unfit = self.schema.columns(chunk.documents, step=self.source)
             chunk.columns = columns.columns

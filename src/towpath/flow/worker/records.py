@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.flow.stateful.verdict import VERDICT, Verdict
 from towpath.log.spark_columns import ARROW_SCHEMA, COLUMNS
 
 RECORD = "_record"
@@ -34,7 +35,8 @@ class Records:
 
     @classmethod
     def of_batch(cls, batch: pa.RecordBatch) -> Records:
-        return cls({name: batch.column(name) for name in COLUMNS})
+        judged = (VERDICT,) if VERDICT in batch.schema.names else ()
+        return cls({name: batch.column(name) for name in (*COLUMNS, *judged)})
 
     @classmethod
     def of_struct(cls, struct: pa.StructArray) -> Records:
@@ -77,6 +79,19 @@ class Records:
         microseconds = self.columns["timestamp"].cast(pa.int64()).fill_null(0)
         values: list[int] = pc.divide(microseconds, 1000).to_pylist()
         return values
+
+    @cached_property
+    def verdicts(self) -> dict[int, Verdict]:
+        """What an operator with state has said about some of them, by place."""
+        column = self.columns.get(VERDICT)
+        if column is None or column.null_count == len(column):
+            return {}
+        return {at: Verdict.decode(text) for at, text in enumerate(column.to_pylist()) if text is not None}
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the partitions that they are of may stand in any order: an operator has sorted them by its keys."""
+        return VERDICT in self.columns
 
     def headers(self, at: int) -> tuple[tuple[str, bytes | None], ...]:
         return tuple((header["key"], header["value"]) for header in self.columns["headers"][at].as_py() or ())

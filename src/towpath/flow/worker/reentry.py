@@ -15,6 +15,7 @@ import pyarrow as pa
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure, bounded
 from towpath.flow.reentry_record import STAGE, FirstReading, first_reading, said_by
+from towpath.flow.sinks.sink import Deliveries
 from towpath.flow.worker.records import Records
 
 OTHERS = "re-entry of another stage"
@@ -87,6 +88,12 @@ class Reentry:
         columns["offset"] = pa.array(offsets, pa.int64())
         columns["timestamp"] = pa.array(times, pa.int64()).cast(columns["timestamp"].type)
         return _FirstRead(columns, keys)
+
+    def missing(self, output: str, deliveries: Deliveries) -> Deliveries:
+        """Those that the output does not have yet: what comes back may be for other outputs only."""
+        chunk = deliveries.source
+        done = {at for at, each in self.first_readings(chunk.records).items() if output in each.delivered}
+        return deliveries.only([row for row, input in enumerate(chunk.inputs) if input not in done]) if done else deliveries
 
     @property
     def old_ids(self) -> dict[str, str]:

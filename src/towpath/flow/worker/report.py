@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from towpath.flow.failure import Failure
 from towpath.flow.worker.chunk import Chunk
 from towpath.flow.worker.records import RECORD, RECORD_TYPE, Records
 
+Coordinates = tuple[str, int, int]
 FLUSH_ROWS = 1_000
 MOST_CAUSES = 1_000  # that are told apart in one task
 
@@ -54,13 +55,15 @@ class Counts:
     # Of what came back, by partition/offset in the re-entry topic:
     went_on: list[str] = field(default_factory=list)
     gone: dict[str, str] = field(default_factory=dict)  # the function that gave nothing for it
+    also_refused: dict[str, list[str]] = field(default_factory=dict)  # outputs beside the first, by coordinates
+    placed: Counter[str] = field(default_factory=Counter)  # inputs that an operator with state has put there, by place
 
     def saw(self, records: Records) -> None:
         """Note records that were read, in the order of their offsets within each partition."""
         self.read += len(records)
         if not len(records):
             return
-        is_one = records.partitions[0] == records.partitions[-1] and records.topics[0] == records.topics[-1]
+        is_one = not records.is_mixed and records.coordinates(0)[:2] == records.coordinates(-1)[:2]
         for at in (0,) if is_one else range(len(records)):
             topic, partition, offset = records.coordinates(at)
             name = f"{topic}/{partition}"
@@ -80,6 +83,8 @@ class Counts:
             "lowest": self.lowest,
             "went_on": self.went_on,
             "gone": self.gone,
+            "also_refused": self.also_refused,
+            "placed": dict(self.placed),
         }
 
     @classmethod
@@ -97,6 +102,8 @@ class Counts:
             value["lowest"],
             value["went_on"],
             value["gone"],
+            value["also_refused"],
+            Counter(value["placed"]),
         )
 
 
@@ -111,8 +118,9 @@ class Failed(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     failure: Failure
-    output: str | None
+    output: str | None  # that refused it; None: it failed before it came to any
     delivery_id: bytes | None
+    also_refused: tuple[str, ...] = ()  # other outputs that did
 
 
 class Report:
@@ -124,17 +132,22 @@ class Report:
         self._failures = directory / f"{name}.arrow"
         self._counts = directory / f"{name}.json"
         self._aside = directory / f".{name}.{os.getpid()}"
-        self._refused: set[tuple[str, int, int]] = set()
+        self.refused: dict[Coordinates, str] = {}  # inputs of which a sink has refused something, with its output
         self._file: pa.NativeFile | None = None
         self._stream: pa.RecordBatchStreamWriter | None = None
 
-    def refuse(self, coordinates: tuple[str, int, int]) -> bool:
-        """Note that a sink has refused something of an input; whether that is news."""
-        if coordinates in self._refused:
-            return False
-        self._refused.add(coordinates)
-        self.counts.refused += 1
-        return True
+    def refuse(self, records: Records, input: int, failure: Failure, output: str, delivery_id: bytes) -> None:
+        """Note that a sink has refused a delivery. An input of which several are refused has failed once."""
+        coordinates = records.coordinates(input)
+        if coordinates not in self.refused:
+            self.refused[coordinates] = output
+            self.counts.refused += 1
+            self.fail(records, {input: failure}, output, {input: delivery_id})
+            return
+        self._add_cause(failure)
+        also = self.counts.also_refused.setdefault(_text(coordinates), [])
+        if output != self.refused[coordinates] and output not in also:
+            also.append(output)
 
     def add(self, chunk: Chunk) -> None:
         """Note what became of the inputs of a chunk that leaves its segment."""
@@ -160,13 +173,11 @@ class Report:
         failures: dict[int, Failure],
         output: str | None = None,
         delivery_ids: dict[int, bytes] | None = None,
-        *,
-        is_counted: bool = True,
     ) -> None:
         """Note that the records at these places have failed."""
         places = list(failures)
         for failure in failures.values():
-            self.counts.failed[int(failure.code)] += is_counted
+            self.counts.failed[int(failure.code)] += 1
             self._add_cause(failure)
         columns = list(zip(*failures.values(), strict=True))
         ids = [(delivery_ids or {}).get(place) for place in places]
@@ -211,12 +222,13 @@ def read_failures(path: Path) -> Iterator[Failed]:
     file = path.with_suffix(".arrow")
     if not file.exists():
         return
+    also = read_counts(path).also_refused
     with pa.OSFile(str(file)) as opened, pa.ipc.open_stream(opened) as stream:
         for batch in stream:
-            yield from _failed(batch)
+            yield from _failed(batch, also)
 
 
-def _failed(batch: pa.RecordBatch) -> Iterator[Failed]:
+def _failed(batch: pa.RecordBatch, also: Mapping[str, Sequence[str]]) -> Iterator[Failed]:
     records = Records.of_struct(batch.column(RECORD))
     details = [batch.column(name).to_pylist() for name, _ in _FAILURE]
     for at, (code, step, exception, message, trace, output, delivery_id) in enumerate(zip(*details, strict=True)):
@@ -231,4 +243,9 @@ def _failed(batch: pa.RecordBatch) -> Iterator[Failed]:
             Failure(ErrorCode(code), step, exception, message, trace),
             output,
             delivery_id,
+            tuple(also.get(_text(records.coordinates(at)), ())) if also else (),
         )
+
+
+def _text(coordinates: Coordinates) -> str:
+    return "/".join(map(str, coordinates))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from towpath import crash
 from towpath.flow.codes import ErrorCode
 from towpath.flow.fault import encode_fault
 from towpath.flow.worker.batch_place import BatchPlace
@@ -17,19 +18,20 @@ from towpath.flow.worker.breadcrumb import SUFFIX, Breadcrumb
 from towpath.flow.worker.calling import Call, Caller, open_callers, open_watchdog
 from towpath.flow.worker.chunk import Chunk
 from towpath.flow.worker.giving import GiveColumns
-from towpath.flow.worker.loading import Load, OpenLoad, WorkerFault, load_all
+from towpath.flow.worker.delivering import WorkerFault
+from towpath.flow.worker.loading import Deliver
 from towpath.flow.worker.reading import NoRecord, ReadColumns, ReadRecords
 from towpath.flow.worker.report import Report
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Begin, calls, end: columns for the JVM, or loads, after which nothing goes back."""
+    """Begin, calls, end: columns for the JVM, or deliveries, after which nothing goes back."""
 
     name: str
     begin: ReadRecords | ReadColumns
     calls: tuple[Call, ...]
-    end: GiveColumns | tuple[Load, ...]
+    end: GiveColumns | Deliver
     batch: BatchPlace
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -39,11 +41,12 @@ class Segment:
         context = TaskContext.get()
         yield from self.run(batches, str(context.partitionId() if context is not None else 0))
 
-    def run(self, batches: Iterator[pa.RecordBatch], unit: str) -> Iterator[pa.RecordBatch]:
+    def run(self, batches: Iterator[pa.RecordBatch], task: str) -> Iterator[pa.RecordBatch]:
+        crash.arm_worker(self.batch.crash)
         directory = Path(self.batch.directory)
         back = self.batch.reentry
-        report = Report(directory, f"{self.name}-{unit}", None if back is None else back.topic)
-        breadcrumb = Breadcrumb(directory / f"{self.name}-{unit}-{os.getpid()}{SUFFIX}")
+        report = Report(directory, f"{self.name}-{task}", None if back is None else back.topic)
+        breadcrumb = Breadcrumb(directory / f"{self.name}-{task}-{os.getpid()}{SUFFIX}")
         with ExitStack() as closing, self._faults():
             watchdog = open_watchdog(self._all_calls(), breadcrumb, closing)
             callers = open_callers(self.calls, breadcrumb, watchdog)
@@ -52,13 +55,12 @@ class Segment:
                 for chunk in chunks:
                     yield self.end.batch(chunk, report)
             else:
-                ends = [OpenLoad(load, self.batch, unit, breadcrumb, watchdog, report, closing) for load in self.end]
-                load_all(ends, chunks, report)
+                self.end.run(chunks, task, self.batch, breadcrumb, watchdog, report, closing)
         report.finish()
         breadcrumb.close()
 
     def _all_calls(self) -> list[Call]:
-        ends = () if isinstance(self.end, GiveColumns) else self.end
+        ends = () if isinstance(self.end, GiveColumns) else self.end.loads
         return [*self.calls, *(call for load in ends for call in load.calls)]
 
     @contextmanager

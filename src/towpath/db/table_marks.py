@@ -1,0 +1,156 @@
+"""Two tables of ours beside the user's, written in the same transaction as the rows.
+
+`towpath_mark` has a row for each part of a unit that is in: who tries a batch again finds it and writes nothing. What
+the database refused of the part is kept in it, so that a crash after the commit loses no refusal.
+
+`towpath_launch` has a row for each output: the start of the stage, the generation and the batch that came last. Whoever
+comes with less was replaced, or is a late task of a batch that is over, and is refused. That also lets marks of older
+batches be deleted: the ledger has committed a batch before the next one begins, so nobody looks for them any more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from towpath.db.database import Database, Transaction
+from towpath.db.queries import Queries
+from towpath.db.table_sql import LAUNCH, MARK
+from towpath.errors import WriterReplaced
+
+KEPT_BATCHES = 3  # of marks; one would do, the others are for people who look
+NOT_YET = -1  # rows of a mark whose transaction is still open
+
+
+class Unit(NamedTuple):
+    """One task's share of a batch, for one output."""
+
+    flow: str
+    stage: str
+    output: str
+    generation: int
+    batch_id: int
+    unit: str
+
+
+class Why(NamedTuple):
+    """Why a row was refused."""
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartMark:
+    """What is known of a part that is in: how many rows, what their delivery ids add up to, and what was refused."""
+
+    rows: int
+    digest: str
+    refused: Mapping[bytes, Why] = field(default_factory=dict)
+
+
+class TableMarks:
+    """Both tables, in the database of a sink."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = Queries("towpath.db", "table_marks", database.dialect)
+
+    def making(self) -> dict[str, str]:
+        """The statements that make the tables."""
+        return {name: self._sql[f"make_{name}"].text for name in (MARK, LAUNCH)}
+
+    def begin(self, unit: Unit, launch: int) -> dict[int, PartMark]:
+        """Keep older writers out from now on, forget marks that nobody looks for, and say what of the unit is in."""
+        if not self._is_begun(unit, launch):
+            with self._database.transaction() as tx:
+                if launch:
+                    self._come_last(tx, unit, launch)
+                tx.run(self._sql["forget_older_marks"], _older(unit))
+        with self._database.glance() as tx:
+            return self._of_unit(tx, unit)
+
+    def check(self, tx: Transaction, unit: Unit, launch: int) -> None:
+        """`WriterReplaced` when a later writer has begun; if not, none begins before this transaction has ended."""
+        if not launch:
+            return
+        last = self._last(tx, "last_writer_held", unit)
+        if last is None or last < _place(unit, launch):
+            self._come_last(tx, unit, launch)  # somebody has deleted or changed the row
+        elif last > _place(unit, launch):
+            raise WriterReplaced(_replaced(unit, launch, last))
+
+    def find(self, tx: Transaction, unit: Unit, part: int) -> PartMark | None:
+        found = self._of_unit(tx, unit).get(part)
+        return None if found is None or found.rows == NOT_YET else found
+
+    def claim(self, tx: Transaction, unit: Unit, part: int, launch: int) -> PartMark | None:
+        """The mark of a part. When there is none, a twin of this writer waits here until this transaction has ended."""
+        tx.run(self._sql["claim_mark"], _values(unit, part, launch, PartMark(NOT_YET, "")))
+        return self.find(tx, unit, part)
+
+    def put(self, tx: Transaction, unit: Unit, part: int, launch: int, mark: PartMark) -> None:
+        tx.run(self._sql["put_mark"], _values(unit, part, launch, mark))
+
+    def _is_begun(self, unit: Unit, launch: int) -> bool:
+        with self._database.glance() as tx:
+            if launch and self._last(tx, "last_writer", unit) != _place(unit, launch):
+                return False
+        with self._database.glance() as tx:
+            return not tx.rows(self._sql["has_older_marks"], _older(unit))
+
+    def _come_last(self, tx: Transaction, unit: Unit, launch: int) -> None:
+        tx.run(self._sql["come_last"], {**_output(unit), **_batch(unit), "launch": launch})
+        last = self._last(tx, "last_writer", unit)
+        if last is not None and last > _place(unit, launch):
+            raise WriterReplaced(_replaced(unit, launch, last))
+
+    def _last(self, tx: Transaction, query: str, unit: Unit) -> tuple[int, int, int] | None:
+        for launch, generation, batch_id in tx.rows(self._sql[query], _output(unit)):
+            return launch, generation, batch_id
+        return None
+
+    def _of_unit(self, tx: Transaction, unit: Unit) -> dict[int, PartMark]:
+        rows = tx.rows(self._sql["marks_of_unit"], unit._asdict())
+        return {part: PartMark(count, digest, _refused(text)) for part, count, digest, text in rows}
+
+
+def _output(unit: Unit) -> dict[str, Any]:
+    return {"flow": unit.flow, "stage": unit.stage, "output": unit.output}
+
+
+def _batch(unit: Unit) -> dict[str, Any]:
+    return {"generation": unit.generation, "batch_id": unit.batch_id}
+
+
+def _older(unit: Unit) -> dict[str, Any]:
+    return {**_output(unit), "generation": unit.generation, "oldest": unit.batch_id - KEPT_BATCHES}
+
+
+def _values(unit: Unit, part: int, launch: int, mark: PartMark) -> dict[str, Any]:
+    refused = json.dumps([(id.hex(), *why) for id, why in mark.refused.items()])
+    named = {"part": part, "launch": launch, "rows": mark.rows, "digest": mark.digest, "refused": refused}
+    return {**unit._asdict(), **named}
+
+
+def _refused(text: str) -> dict[bytes, Why]:
+    return {bytes.fromhex(id): Why(kind, why) for id, kind, why in json.loads(text)}
+
+
+def _place(unit: Unit, launch: int) -> tuple[int, int, int]:
+    return launch, unit.generation, unit.batch_id
+
+
+def _replaced(unit: Unit, launch: int, last: tuple[int, int, int]) -> str:
+    who = f"{unit.flow}/{unit.stage}, output {unit.output}"
+    if last[0] > launch:
+        return (
+            f"{who}: start {launch} of this stage was replaced by start {last[0]}, which has written here; this one "
+            f"must not write any more. (If Towpath's own database was made anew, delete the row of {LAUNCH}.)"
+        )
+    return (
+        f"{who}: batch {unit.batch_id} of generation {unit.generation} is over, batch {last[2]} of generation "
+        f"{last[1]} has begun to write here; a late writer must not write any more"
+    )

@@ -1,0 +1,207 @@
+"""One attempt at the work of a batch: steps 2 to 4 of docs/explanation/delivery.md.
+
+What earlier attempts have completed is beside the checkpoint, under the hash of the batch: a decision, an outcome. Each
+became visible by one rename, and is not made again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+
+from towpath import crash
+from towpath.crash import CrashPoint
+from towpath.errors import FlowHalted
+from towpath.flow.codes import ErrorCode
+from towpath.flow.frames import nothing
+from towpath.flow.ground import Ground
+from towpath.flow.helm import Helm
+from towpath.flow.judge import Judge
+from towpath.flow.ledger_row import Batch, BatchState
+from towpath.flow.outcome import Outcome, gather
+from towpath.flow.pilot import PilotState
+from towpath.flow.plan import Plan, load_decided
+from towpath.flow.probe import Outage, Probe
+from towpath.flow.searching import Searching, SetAside
+from towpath.flow.strategy import Strategy
+from towpath.flow.worker.batch_place import BatchPlace
+
+MAY_PASS_LATER = frozenset({ErrorCode.TRANSFORM_FAILED, ErrorCode.ITEM_REFUSED, ErrorCode.SINK_REFUSED})
+CHAIN = "chain"  # the name of a file: which segments there were, and the step before each
+
+
+@dataclass(slots=True)
+class Attempt:
+    """Ends with an outcome, or with an exception after which the batch is tried again."""
+
+    ground: Ground
+    helm: Helm
+    judge: Judge
+    batch: Batch
+    buckets: int
+    records: DataFrame
+    place: BatchPlace
+    excluded: SetAside
+    is_ending: Callable[[], bool]
+    _directory: Path = field(init=False)
+
+    def outcome(self) -> Outcome:
+        """What the outputs have of the batch: all that they are to have."""
+        if self.batch.state is BatchState.AHEAD:
+            return self._forfeited()
+        checkpoint, hash = self.ground.checkpoint, self.batch.hash
+        decision = checkpoint.decision(hash)
+        stored = checkpoint.outcome(hash)
+        if stored is None:
+            if decision is None and self.ground.decides:
+                decision = self._decide()
+            elif decision is not None:
+                self.run_for_state()
+            stored = self._load(decision)
+        else:
+            self.run_for_state()
+        self.helm.reach(PilotState.LOAD)
+        return _gathered(decision, stored)
+
+    def run_for_state(self) -> None:
+        """Where nothing is done any more but the stage keeps state: Spark must commit that, or no batch follows."""
+        if self.ground.stage.is_stateful:
+            self.records.foreachPartition(nothing)
+
+    # 2. Decide, once
+
+    def _decide(self) -> Path:
+        if self.batch.state is BatchState.DECIDED:
+            raise FlowHalted(
+                f"batch {self.batch.batch_id} of {self.ground.name} was decided, and the files of that are gone from "
+                f"{self.ground.checkpoint.directory}. Outputs may have a part of it; put the files back, or begin "
+                f"anew: towpath flow reset {self.ground.flow.name}"
+            )
+        outcome = self._searched(lambda: self._job(decides=True))
+        self._judge(outcome, self.ground.stage.callers)
+        crash.here(CrashPoint.DECISION_MADE)
+        decision = self.ground.checkpoint.keep_decision(self.batch.hash, self._directory)
+        crash.here(CrashPoint.DECISION_STORED)
+        with self.ground.database.transaction() as tx:
+            self.ground.ledger.decide(tx, *self.batch.key, counts=outcome.to_counts())
+        crash.here(CrashPoint.BATCH_DECIDED)
+        return decision
+
+    # 4. Attempt
+
+    def _load(self, decision: Path | None) -> Path:
+        if self.ground.flow.delivery is Strategy.AT_MOST_ONCE:
+            self._go_ahead()
+        self.helm.reach(PilotState.LOAD)
+        if decision is None:
+            outcome = self._searched(lambda: self._job(decides=False))
+            self._judge(outcome, (*self.ground.stage.callers, *self._outputs))
+        else:
+            outcome = self._load_decided(decision)
+            self._judge(outcome, self._outputs)
+        crash.here(CrashPoint.BATCH_LOADED)
+        stored = self.ground.checkpoint.keep_outcome(self.batch.hash, self._directory)
+        crash.here(CrashPoint.OUTCOME_STORED)
+        return stored
+
+    def _go_ahead(self) -> None:
+        with self.ground.database.transaction() as tx:
+            self.batch = self.ground.ledger.go_ahead(tx, *self.batch.key)
+        crash.here(CrashPoint.WENT_AHEAD)
+
+    def _load_decided(self, decision: Path) -> Outcome:
+        self._directory = self.ground.checkpoint.begin_attempt(self.batch.hash)
+        place = replace(self.place, directory=str(self._directory))
+        try:
+            load_decided(self.ground.spark, self.ground.stage, place, decision)
+        except Exception:
+            crash.check()
+            raise
+        return _gathered(decision, self._directory)
+
+    def _forfeited(self) -> Outcome:
+        """At most once, and an attempt was begun: whatever it may not have written is given up."""
+        stored = self.ground.checkpoint.outcome(self.batch.hash)
+        if stored is not None:
+            self.run_for_state()
+            return _gathered(None, stored).without_failures()
+        return Outcome.all_forfeited(self.records.count())
+
+    @property
+    def _outputs(self) -> tuple[str, ...]:
+        return tuple(output.name for output in self.ground.stage.outputs)
+
+    # Jobs of Spark
+
+    def _searched(self, job: Callable[[], Outcome]) -> Outcome:
+        """Where the job dies on single records, these are searched for and set aside, and it is run again."""
+        is_wide = self.helm.pilot.needs_search
+        searching = Searching(self.ground, self.batch, self.place, self.excluded, self.is_ending, is_wide=is_wide)
+        self._directory = self.ground.checkpoint.begin_attempt(self.batch.hash)
+        while True:
+            try:
+                return job()
+            except Exception as error:
+                crash.check()
+                if self.batch.state is BatchState.AHEAD or not searching.may_find(error):
+                    raise
+                searching.run(error, self._directory)
+
+    def _job(self, *, decides: bool) -> Outcome:
+        """One job for the whole batch. Where the steps let Spark pass over records, all of them are read first."""
+        tasks: int = self.records._jdf.queryExecution().toRdd().getNumPartitions()
+        outcome = self._run(decides=decides, reads_first=False)
+        if outcome.units != tasks and not self.ground.stage.is_stateful:
+            outcome = self._run(decides=decides, reads_first=True)
+        if (outcome.units != tasks and not self.ground.stage.is_stateful) or not outcome.is_balanced:
+            raise FlowHalted(
+                f"batch {self.batch.batch_id} of {self.ground.name} does not add up: {outcome.units} of {tasks} tasks "
+                f"have read {outcome.read} records, and {outcome.to_counts()} came out. A step does something to rows "
+                "that Towpath cannot follow; simplify it"
+            )
+        return outcome
+
+    def _run(self, *, decides: bool, reads_first: bool) -> Outcome:
+        ground = self.ground
+        self._directory = ground.checkpoint.begin_attempt(self.batch.hash)
+        plan = Plan(
+            ground.stage,
+            replace(self.place, directory=str(self._directory)),
+            self.excluded,
+            ground.max_record_bytes,
+            buckets=self.buckets,
+            decides=decides,
+            reads_first=reads_first,
+        )
+        plan.run(self.records)
+        (self._directory / CHAIN).write_text(json.dumps(plan.chain), encoding="utf-8")
+        return _gathered(None, self._directory)
+
+    # Between deciding and telling
+
+    def _judge(self, outcome: Outcome, places: Iterable[str]) -> None:
+        """Raise `Outage` when what failed is no fault of the records; what was refused does not count then.
+
+        Only steps and sinks can fail today and pass tomorrow: what is no JSON will never be any.
+        """
+        now = self.ground.database.now()
+        causes = outcome.causes_by_step(MAY_PASS_LATER)
+        for where in places:
+            failures = causes.get(where, {})
+            self.judge.saw(where, outcome.read - sum(failures.values()), failures, now)
+            if (verdict := self.judge.verdict(where, now)) is not None:
+                example = next(
+                    (one for one in outcome.failures if one.failure.fingerprint == verdict.fingerprint), None
+                )
+                self.ground.checkpoint.forget_refused(self.batch.hash)
+                raise Outage(where, verdict, example and Probe(self.ground, self.place, example))
+
+
+def _gathered(decision: Path | None, reports: Path) -> Outcome:
+    directories = [each for each in (decision, reports) if each is not None]
+    chain = json.loads((directories[0] / CHAIN).read_text(encoding="utf-8"))
+    return gather(directories, [tuple(each) for each in chain])

@@ -1,0 +1,154 @@
+"""The marks of a flow that are in its log: a topic with one partition, which is kept for ever.
+
+A mark is written in the transaction that holds its part of a unit. Its key is the mark's text; its value says how many
+deliveries the part was offered. Before it, in the same transaction, stands a note for each of them that was refused:
+who finds the part there has to refuse the same ones again, whatever the log thinks of them by then.
+
+**Looking for marks on Kafka.** A reader of committed records sees nothing behind an open transaction, wherever that one
+comes from: a task that died between its mark and its commit hides marks of other units that are committed. Taking such
+a hidden mark for one that is not there would write its part twice. So `parts` also looks at what is held back. Who
+calls it has opened the unit's producer: no mark of the unit can come any more, those that are there lie before the end
+of the topic, and each is either decided or held back. Where nothing of the unit is held back, the committed ones are
+all there are. Where something is, it waits until that is decided; a transaction in the way that does not end is ended
+by opening its producer, whose name its mark tells.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import orjson
+
+from towpath.errors import FlowHalted, LogUnavailable, OffsetOutOfRange
+from towpath.flow.mark import Mark
+from towpath.log.log import Log
+from towpath.log.record import NewRecord, Record
+
+PARTITION = 0
+PRODUCER = "towpath.producer"
+LONGEST_MESSAGE = 300  # characters of a reason: a note has to fit into any log
+PATIENCE_S = 1.0  # a transaction lives some milliseconds after its mark was written
+GIVING_UP_S = 30.0
+PAUSE_S = 0.02
+MARK_TYPES = (str, str, int, int, str, str, int)
+
+
+class Reason(NamedTuple):
+    """Why a delivery was refused."""
+
+    code: int
+    exception: str
+    message: str
+
+
+class Said(NamedTuple):
+    """What a mark says of its part: how many deliveries it was offered, and which of them were refused."""
+
+    deliveries: int
+    refused: Mapping[bytes, Reason] = {}  # by delivery id
+
+
+class Entry(NamedTuple):
+    """A record of the topic: a mark, which has the number of deliveries, or a note of one that was refused."""
+
+    mark: Mark
+    deliveries: int | None = None
+    refused: bytes | None = None
+    reason: Reason | None = None
+
+    def is_of(self, unit: Mark) -> bool:
+        return self.mark._replace(part=unit.part) == unit
+
+
+class MarkTopic:
+    """Reads and makes marks. It writes none: that is for whoever writes the part."""
+
+    def __init__(self, log: Log, name: str) -> None:
+        self._log = log
+        self.name = name
+
+    def ends(self) -> dict[int, int]:
+        """Where the topic ends: all marks of a batch that begins now come at or after it."""
+        return dict(self._log.ends(self.name))
+
+    def since(self, start: Mapping[int, int]) -> set[Mark]:
+        """The marks that are committed and were written since then."""
+        return {each.mark for each in self._entries(start) if each.deliveries is not None}
+
+    def parts(self, unit: Mark, start: Mapping[int, int]) -> dict[int, Said]:
+        """The parts of a unit that are there, by number. Its producer must have been opened before."""
+        self._wait_until_decided(unit)
+        counts: dict[int, int] = {}
+        refused: dict[int, dict[bytes, Reason]] = {}
+        for each in self._entries(start):
+            if not each.is_of(unit):
+                continue
+            if each.deliveries is not None:
+                counts[each.mark.part] = each.deliveries
+            elif each.refused is not None and each.reason is not None:
+                refused.setdefault(each.mark.part, {})[each.refused] = each.reason
+        return {part: Said(count, refused.get(part, {})) for part, count in counts.items()}
+
+    def records(self, mark: Mark, said: Said, producer: str) -> list[NewRecord]:
+        """What is written for a part."""
+        values: list[dict[str, object]] = [
+            {"refused": id.hex(), "reason": (int(why.code), why.exception, why.message[:LONGEST_MESSAGE])}
+            for id, why in said.refused.items()
+        ]
+        values.append({"deliveries": said.deliveries})
+        key, headers = mark.text.encode(), ((PRODUCER, producer.encode()),)
+        return [NewRecord(orjson.dumps(value), key, headers, partition=PARTITION) for value in values]
+
+    def _entries(self, start: Mapping[int, int]) -> Iterator[Entry]:
+        """What is committed since then."""
+        first = start.get(PARTITION)
+        if first is None:
+            first = self._log.starts(self.name)[PARTITION]
+        if first == self._log.ends(self.name)[PARTITION]:
+            return  # as in the first attempt at most batches: there is nothing to read
+        try:
+            records = self._log.read(self.name, PARTITION, first)
+        except OffsetOutOfRange as error:
+            raise FlowHalted(
+                f"marks of the batch are gone: {error}. Nobody can say which of its parts are written. Make sure that "
+                "the topic keeps its records for ever, look at the outputs, and begin anew: towpath flow reset"
+            ) from error
+        yield from entries(records)
+
+    def _wait_until_decided(self, unit: Mark) -> None:
+        begun = time.monotonic()
+        while held := list(self._log.undecided(self.name, PARTITION)):
+            if not any(each.is_of(unit) for each in entries(held)):
+                return
+            waited_s = time.monotonic() - begun
+            if waited_s > GIVING_UP_S:
+                raise LogUnavailable(f"a transaction in {self.name} does not end, and hides marks; try again")
+            if waited_s > PATIENCE_S:
+                self._end_transaction(held[0])
+            time.sleep(PAUSE_S)
+
+    def _end_transaction(self, first: Record) -> None:
+        """End the transaction in the way. Whose it is loses nothing: it tries again, or is dead."""
+        name = dict(first.headers).get(PRODUCER)
+        if name is not None:
+            self._log.producer(name.decode()).close()
+
+
+def entries(records: Iterable[Record]) -> Iterator[Entry]:
+    """The marks and notes among records. All others are passed over: anybody may write to a topic."""
+    for record in records:
+        try:
+            mark = Mark.of_text((record.key or b"").decode())
+            fields = orjson.loads(record.value or b"")
+            if tuple(map(type, mark)) != MARK_TYPES:
+                continue
+            if "deliveries" in fields:
+                yield Entry(mark, int(fields["deliveries"]))
+            else:
+                code, exception, message = fields["reason"]
+                reason = Reason(int(code), str(exception), str(message))
+                yield Entry(mark, refused=bytes.fromhex(fields["refused"]), reason=reason)
+        except (ValueError, TypeError, LookupError, RecursionError):
+            continue

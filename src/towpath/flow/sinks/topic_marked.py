@@ -1,0 +1,264 @@
+"""Writes one unit to topics, once: its records and its mark in one transaction.
+
+`marked_unit.py` says why that holds. A unit is one part on Kafka; on the SQLite log it is cut into some (`parts.py`).
+
+What is refused is decided with the part: a delivery that no topic can hold is left out, and the mark says so. Who finds
+the part there tells the same refusals, so that a delivery is in a topic or in the error topic, and never in neither.
+
+A transaction may have to be done again from what is kept of it: without the records that a broker has refused, which
+undoes all of it; or from the opening of its producer on, when that was kept from an earlier batch and somebody else has
+opened the name since, or when the transaction was open for longer than the broker lets it. The producer is opened again
+only once, and only goes on if nothing of the unit has been written meanwhile: else there is a living rival, and the
+attempt ends.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from towpath.errors import (
+    BadRecord,
+    FlowHalted,
+    LogError,
+    LogUnavailable,
+    NeedsPerson,
+    ProducerFenced,
+    Refused,
+    SinkError,
+    TransactionUnknown,
+)
+from towpath.flow.codes import ErrorCode
+from towpath.flow.failure import bounded
+from towpath.flow.mark_topic import MarkTopic, Reason, Said
+from towpath.flow.marked_unit import MarkedUnit
+from towpath.flow.parts import Parts, limits_of
+from towpath.flow.sinks.sink import Deliveries, Place, Refusal
+from towpath.flow.sinks.topic_kept import OpenPart
+from towpath.flow.sinks.topic_log import kept_logs, log_errors
+from towpath.flow.sinks.topic_record import DELIVERY, Targets, records_of, sizes_of
+from towpath.flow.topics import FlowTopics, producer_of
+from towpath.log.log import Producer
+
+if TYPE_CHECKING:
+    from towpath.flow.sinks.topic import TopicSink
+
+
+class MarkedTopicWriter:
+    """One unit of one batch for one output."""
+
+    def __init__(self, sink: TopicSink, place: Place) -> None:
+        self._sink = str(sink)
+        self._is_fixed = sink.target.is_fixed
+        self._place = place
+        self._name = producer_of(place.flow, place.stage, place.output, place.unit)
+        self._turns = count(crc32(f"{place.hash} {place.unit}".encode()))  # where records without a key begin
+        self._news: list[Refusal] = []
+        self._part: OpenPart | None = None
+        self._producer: Producer | None = None
+        self._is_fresh = self._is_finished = False
+        with self._errors():
+            self._open = kept_logs.open(place.settings)
+            try:
+                self._look(sink.partitions)
+            except BaseException:
+                self.close()
+                raise
+
+    def write(self, deliveries: Deliveries) -> list[Refusal]:
+        with self._errors():
+            for step in self._parts.steps(range(len(deliveries)) if self._is_whole else sizes_of(deliveries)):
+                if self._part is not None and step.part != self._part.number:
+                    self._commit(self._part)
+                places = range(step.start, step.stop)
+                piece = deliveries if len(places) == len(deliveries) else deliveries.only(places)
+                if step.is_there:
+                    self._tell_again(piece, self._parts.found[step.part])
+                else:
+                    self._put(step.part, piece)
+        return self._told()
+
+    def finish(self) -> list[Refusal]:
+        with self._errors():
+            if (last := self._parts.last) is not None:
+                self._part = self._part or OpenPart(last)
+                self._commit(self._part)
+            self._is_finished = True
+        return self._told()
+
+    def close(self) -> None:
+        if self._part is not None:
+            self._unit.abort()
+            self._part.kept.clear()
+            self._part = None
+        if self._producer is not None:
+            with suppress(LogError):
+                self._open.give_back(self._producer) if self._is_finished else self._producer.close()
+            self._producer = None
+        self._open.let_go()
+
+    def _look(self, partitions: int | None) -> None:
+        log = self._open.log
+        limits = limits_of(log)
+        self._is_whole = limits is None
+        self._targets = Targets(log, self._sink, is_fixed=self._is_fixed, partitions=partitions)
+        self._marks = MarkTopic(log, FlowTopics.of(self._place.flow).marks)
+        self._unit = self._opened(is_fresh=False)
+        self._parts = Parts(self._unit.found, limits)
+
+    def _opened(self, *, is_fresh: bool) -> MarkedUnit:
+        """The producer first, then the marks."""
+        self._producer, self._is_fresh = self._open.take(self._name, is_fresh=is_fresh)
+        return MarkedUnit(self._producer, self._marks, self._place.mark(), self._place.marks_since)
+
+    # Parts
+
+    def _put(self, number: int, piece: Deliveries) -> None:
+        if self._part is None:
+            self._part = OpenPart(number)
+        self._part.add(piece)
+        self._steadily(self._part, partial(self._append, self._part, piece), is_kept=True)
+
+    def _commit(self, part: OpenPart) -> None:
+        self._steadily(part, lambda: self._unit.commit(part.number, part.said))
+        part.kept.clear()
+        self._part = None
+
+    def _tell_again(self, piece: Deliveries, said: Said) -> None:
+        """What was refused when the part was written."""
+        if said.refused:
+            for at, id in enumerate(piece.delivery_ids):
+                if (why := said.refused.get(id)) is not None:
+                    self._news.append(Refusal(piece, at, ErrorCode(why.code), why.exception, why.message))
+
+    def _told(self) -> list[Refusal]:
+        news, self._news = self._news, []
+        return news
+
+    # What may go wrong
+
+    def _steadily(self, part: OpenPart, act: Callable[[], None], *, is_kept: bool = False) -> None:
+        """Do it; where the transaction breaks and another may do, begin that one with all that was in it.
+
+        What is kept is among that.
+        """
+        is_again = False
+        while True:
+            try:
+                if is_again:
+                    for piece in part.kept:
+                        self._append(part, piece)
+                if not is_again or not is_kept:
+                    act()
+                return
+            except BadRecord as error:
+                self._leave_out(part, error)
+            except LogError as error:
+                self._open_again(part, error)
+            is_again = True
+
+    def _leave_out(self, part: OpenPart, error: BadRecord) -> None:
+        """Make ready for another transaction, without what the broker has refused. It may take some to find that."""
+        refused = frozenset(filter(None, map(_delivery_id, error.refused or ())))
+        if not refused or refused <= part.bad.keys() or (not error.is_sure and refused == part.suspects):
+            raise error
+        if error.is_sure:
+            part.bad |= dict.fromkeys(refused, bounded(str(error)))
+            part.suspects = frozenset()
+        else:
+            part.suspects = refused
+        self._begin_anew(part, error)
+
+    def _open_again(self, part: OpenPart, error: LogError) -> None:
+        """Make ready for another transaction of a producer that is opened now, where that may help."""
+        if not self._may_open_again(part, error):
+            raise error
+        self._begin_anew(part, error)
+
+    def _begin_anew(self, part: OpenPart, error: Exception) -> None:
+        self._unit.abort()
+        if self._producer is not None:
+            with suppress(LogError):
+                self._producer.close()
+        found = self._parts.found
+        self._unit = self._opened(is_fresh=True)
+        part.began = time.monotonic()
+        if self._unit.found != found:
+            text = "another attempt has written a part of the same unit meanwhile; this one has written nothing more"
+            raise SinkError(ErrorCode.LOG_UNAVAILABLE, self._sink, text) from error
+
+    def _may_open_again(self, part: OpenPart, error: LogError) -> bool:
+        if isinstance(error, LogUnavailable | TransactionUnknown):
+            return False  # time is over: the pilot waits, and tries again
+        open_s = time.monotonic() - part.began
+        is_late = isinstance(error, ProducerFenced) and open_s > self._place.settings.log.transaction_timeout_s
+        return is_late or not self._is_fresh
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            with log_errors(self._sink):
+                yield
+        except FlowHalted as error:
+            raise NeedsPerson(ErrorCode.OFFSET_NOT_AVAILABLE, self._sink, str(error)) from error
+        except Refused as error:
+            raise SinkError(ErrorCode.TOPIC_NOT_FOUND, self._sink, str(error)) from error
+
+    # Records
+
+    def _append(self, part: OpenPart, piece: Deliveries) -> None:
+        targets = {piece.targets[0]: range(len(piece))} if self._is_fixed and len(piece) else piece.by_target()
+        for target, places in targets.items():
+            partitions = self._targets.partitions(target)
+            kept = self._without_refused(part, piece, places) if part.refused or part.bad else places
+            if isinstance(partitions, Exception):
+                for at in kept:
+                    self._refuse(part, piece, at, partitions)
+            else:
+                for group in part.groups(piece.delivery_ids, kept):
+                    self._hand_over(part, target, partitions, piece, group)
+                    if part.suspects:
+                        self._unit.flush()
+
+    def _without_refused(self, part: OpenPart, piece: Deliveries, places: Sequence[int]) -> Sequence[int]:
+        for at in places:
+            if (why := part.bad.get(piece.delivery_ids[at])) is not None:
+                self._refuse(part, piece, at, BadRecord(why))
+        return [at for at in places if piece.delivery_ids[at] not in part.refused]
+
+    def _hand_over(
+        self, part: OpenPart, target: str, partitions: int, piece: Deliveries, places: Sequence[int]
+    ) -> None:
+        """Those that the log takes; which it does not take is found by halves, before anything is on its way."""
+        records = [
+            record if record.key is not None else record._replace(partition=next(self._turns) % partitions)
+            for record in records_of(piece, places)
+        ]
+        try:
+            self._unit.append(target, records)
+        except BadRecord as error:
+            if error.refused is not None:
+                raise  # by the broker: all of the transaction is undone
+            if len(places) == 1:
+                self._refuse(part, piece, places[0], error)
+                return
+            half = len(places) // 2
+            self._hand_over(part, target, partitions, piece, places[:half])
+            self._hand_over(part, target, partitions, piece, places[half:])
+
+    def _refuse(self, part: OpenPart, piece: Deliveries, at: int, error: Exception) -> None:
+        id = piece.delivery_ids[at]
+        if id not in part.refused:
+            why = Reason(int(ErrorCode.ITEM_REFUSED), type(error).__name__, bounded(str(error)))
+            part.refused[id] = why
+            self._news.append(Refusal(piece, at, ErrorCode.ITEM_REFUSED, why.exception, why.message))
+
+
+def _delivery_id(headers: Sequence[tuple[str, bytes | None]]) -> bytes | None:
+    said = dict(headers).get(DELIVERY)
+    return None if said is None else bytes.fromhex(said.decode())

@@ -1,0 +1,57 @@
+"""The operator as Spark calls it in its workers: once for each shard of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
+
+from towpath.flow.stateful.keeper import Keeper, ShardState
+from towpath.flow.stateful.packets import KEY, PACKET, SHARD, in_order, write_packet
+from towpath.flow.stateful.verdict import VERDICT
+
+NOW = "now_ms"
+STATE = "keys binary"
+
+_decoder = msgspec.msgpack.Decoder(dict[bytes, Any])
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class ShardProcessor(StatefulProcessor):
+    """Reads the state of a shard, lets the keeper decide, and writes it back."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._state = handle.getValueState("shard", STATE)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Row]:
+        packets = list(rows)
+        records = in_order(row[PACKET] for row in packets)
+        kept = self._state.get()
+        before = b"" if kept is None else bytes(kept[0])
+        state: ShardState = _decoder.decode(before) if before else {}
+        judged = self._judged(records, state, packets[0][NOW])
+        after = _encode(state)
+        if after != before:
+            self._state.update((after,))
+        yield Row(**{SHARD: key[0], PACKET: write_packet(judged)})
+
+    def _judged(self, records: pa.Table, state: ShardState, now_ms: int) -> pa.Table:
+        keys = records.column(KEY).to_pylist()
+        said = self._keeper.decide(records, keys, state, now_ms)
+        records = records.drop_columns([KEY])
+        if not any(verdict is not None for verdict in said):
+            return records
+        at = records.schema.get_field_index(VERDICT)
+        known = records.column(at).to_pylist()
+        texts = [old if new is None else new.encode() for old, new in zip(known, said, strict=True)]
+        return records.set_column(at, VERDICT, pa.array(texts, pa.binary()))
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,149 @@
+"""Gives the deliveries of one unit to its sinks: those that may refuse something first, the others without that.
+
+Step 4 of docs/explanation/delivery.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from towpath import crash
+from towpath.crash import CrashPoint
+from towpath.errors import NeedsPerson, SinkError
+from towpath.flow.delivery import Digest
+from towpath.flow.failure import Failure, bounded
+from towpath.flow.fault import encode_fault
+from towpath.flow.sinks.sink import Deliveries, Refusal, Sink
+from towpath.flow.worker.backlog import Backlog
+from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.chunk import Chunk
+from towpath.flow.worker.refused import RefusedFile
+from towpath.flow.worker.report import Report
+
+
+class WorkerFault(Exception):
+    """Carries a classified error to the driver, which gets nothing but this text."""
+
+
+class Delivering:
+    """All outputs of one unit, at work in one task."""
+
+    def __init__(
+        self, sinks: Mapping[str, Sink], batch: BatchPlace, unit: str, report: Report, closing: ExitStack
+    ) -> None:
+        self._writings = [Writing(output, sink, batch, unit, report) for output, sink in sinks.items()]
+        has_both = len({sink.may_refuse for sink in sinks.values()}) > 1
+        self._firsts = [one.may_refuse or not has_both for one in self._writings]
+        self._backlog = Backlog(closing) if has_both else None
+        self._is_kept = has_both and batch.strategy.has_marks  # what is refused, before the others begin
+        for one, is_first in zip(self._writings, self._firsts, strict=True):
+            if is_first:
+                one.open(closing, RefusedFile(batch, one.output, unit) if self._is_kept else None)
+        self._closing = closing
+
+    def give(self, chunk: Chunk, deliveries: Sequence[Deliveries]) -> None:
+        """Hand on what each output is to get, in the order of the outputs."""
+        if self._backlog is not None:
+            self._backlog.add([each for each, first in zip(deliveries, self._firsts, strict=True) if not first])
+        for one, each, is_first in zip(self._writings, deliveries, self._firsts, strict=True):
+            if is_first:
+                one.load(each)
+
+    def finish(self) -> None:
+        for one, is_first in zip(self._writings, self._firsts, strict=True):
+            if is_first:
+                one.finish()
+        crash.here(CrashPoint.REFUSING_SINKS_DONE)
+        if self._backlog is None:
+            return
+        lasts = [one for one, is_first in zip(self._writings, self._firsts, strict=True) if not is_first]
+        for one in lasts:
+            one.open(self._closing, None)
+        for deliveries in self._backlog:
+            for one, each in zip(lasts, deliveries, strict=True):
+                one.load(one.without_refused(each))
+        for one in lasts:
+            one.finish()
+
+
+class Writing:
+    """One output of one unit."""
+
+    def __init__(self, output: str, sink: Sink, batch: BatchPlace, unit: str, report: Report) -> None:
+        self.output = output
+        self.may_refuse = sink.may_refuse
+        self._sink = sink
+        self._batch = batch
+        self._unit = unit
+        self._report = report
+        self._digest = Digest()
+        self._refused: RefusedFile | None = None
+
+    def open(self, closing: ExitStack, refused: RefusedFile | None) -> None:
+        self._refused = refused
+        with self._faults():
+            self._writer = self._sink.writer(self._batch.place(self.output, self._unit))
+        closing.callback(self._writer.close)
+
+    def load(self, deliveries: Deliveries) -> None:
+        if not len(deliveries):
+            return
+        self._digest.add_many(deliveries.delivery_ids)
+        self._report.counts.delivered[self.output] += len(deliveries)
+        if self._refused is not None and self._refused.known:
+            deliveries = self._without_known(deliveries, self._refused.known)
+        with self._faults():
+            self._note(self._writer.write(deliveries))
+
+    def finish(self) -> None:
+        with self._faults():
+            self._note(self._writer.finish())
+        if self._refused is not None:
+            self._refused.write()
+        self._report.counts.digests[self.output] = self._digest
+
+    def without_refused(self, deliveries: Deliveries) -> Deliveries:
+        """Those of inputs of which no sink has refused anything."""
+        refused = self._report.refused
+        if not refused or not len(deliveries):
+            return deliveries
+        chunk = deliveries.source
+        kept = [
+            at for at, input in enumerate(chunk.inputs) if chunk.records.coordinates(input) not in refused
+        ]
+        return deliveries if len(kept) == len(deliveries) else deliveries.only(kept)
+
+    def _without_known(self, deliveries: Deliveries, known: Mapping[bytes, Failure]) -> Deliveries:
+        """What was refused before is not offered again: other outputs have been given the rest already."""
+        kept = []
+        for at, delivery_id in enumerate(deliveries.delivery_ids):
+            if (failure := known.get(delivery_id)) is None:
+                kept.append(at)
+            else:
+                self._fail(deliveries, at, failure)
+        return deliveries if len(kept) == len(deliveries) else deliveries.only(kept)
+
+    def _note(self, refusals: Iterable[Refusal]) -> None:
+        for refusal in refusals:
+            failure = Failure(refusal.code, self.output, bounded(refusal.exception), bounded(refusal.message))
+            self._fail(refusal.deliveries, refusal.at, failure)
+
+    def _fail(self, deliveries: Deliveries, at: int, failure: Failure) -> None:
+        chunk, delivery_id = deliveries.source, deliveries.delivery_ids[at]
+        self._report.refuse(chunk.records, chunk.inputs[at], failure, self.output, delivery_id)
+        self._report.counts.delivered[self.output] -= 1
+        self._digest.remove(delivery_id)
+        if self._refused is not None:
+            self._refused.add(delivery_id, failure)
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except SinkError as error:
+            needs_person = isinstance(error, NeedsPerson)
+            text = encode_fault(
+                self._batch.nonce, error.code, self.output, error.target, str(error), needs_person=needs_person
+            )
+            raise WorkerFault(text) from error

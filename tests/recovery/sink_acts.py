@@ -1,0 +1,67 @@
+"""What the children of the sinks' recovery tests do: write one unit, or die on the way.
+
+python -m tests.recovery.sink_acts '{"kind": "sqlite", "options": {…}, "launch": 1, "strategy": "exactly-once"}'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tests.support.units import attempt, place, unit
+
+from towpath.flow.sinks import table_parts, table_writer
+from towpath.flow.sinks.files import files
+from towpath.flow.sinks.index import index
+from towpath.flow.sinks.sink import Deliveries, Place, Sink
+from towpath.flow.sinks.table import table
+from towpath.flow.strategy import Strategy
+from towpath.testing.processes import leave_with_parent, order
+
+OFFSETS = range(12)
+REFUSED = (2, 7, 11)  # by tables, whose column `n` is a number, and by an index whose field is one
+AT_ONCE = 5  # are handed over
+PART = 4  # rows of a transaction of SQLite, documents of a bulk request
+DAYS = ("mon", "tue", "wed")
+
+
+def document(offset: int) -> dict[str, Any]:
+    return {"n": "no number" if offset in REFUSED else offset, "day": DAYS[offset % len(DAYS)]}
+
+
+def sink_of(kind: str, options: Mapping[str, Any]) -> Sink:
+    if kind == "index":
+        return index(**options, id="{n}", max_items=PART, in_flight=1)
+    if kind in ("json", "parquet"):
+        return files(f"{options['directory']}/{{day}}", format=kind)  # type: ignore[arg-type]
+    return table("orders", **options, columns={"n": "bigint not null", "day": "text"})
+
+
+def handed(kind: str, options: Mapping[str, Any]) -> list[Deliveries]:
+    found = []
+    for start in range(0, len(OFFSETS), AT_ONCE):
+        some = list(OFFSETS[start : start + AT_ONCE])
+        documents = [document(offset) for offset in some]
+        targets = [f"{options['directory']}/{each['day']}" for each in documents] if "directory" in options else None
+        found.append(unit(some, documents, targets=targets))
+    return found
+
+
+def write_unit(kind: str, options: Mapping[str, Any], at: Place) -> list[int]:
+    """One attempt; returns the offsets of what was refused."""
+    table_parts.PART_ROWS = table_writer.PORTION_ROWS = PART
+    return sorted(
+        each.deliveries.versions[each.at] for each in attempt(sink_of(kind, options), at, *handed(kind, options))
+    )
+
+
+def main() -> None:
+    leave_with_parent()
+    told = order()
+    at = replace(place(launch=told["launch"]), strategy=Strategy(told["strategy"]))
+    write_unit(told["kind"], told["options"], at)
+
+
+if __name__ == "__main__":
+    main()
