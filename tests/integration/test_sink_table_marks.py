@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from towpath.flow.sinks.sink import Deliveries
 from towpath.flow.sinks.table import TableSink, table
 from towpath.flow.strategy import Strategy
 
+DOCS = Path(__file__).parents[2] / "docs"
 SINK_ROWS = 4  # in a part, for these tests
 EVERYTHING = range(10)
 BAD = {3, 4, 9}
@@ -61,6 +63,17 @@ def test_a_mark_says_what_is_in_and_what_was_refused(home, make):
     assert [id for id, _, _ in kept] == [each.hex() for each in delivery_ids(sorted(BAD))]
     assert all(kind and text for _, kind, text in kept)
     assert home.sql("select count(*) from towpath_mark where written_at is not null") == [(len(parts),)]
+
+
+def test_the_how_to_names_every_column_of_ours(home, make):
+    attempt(make(), place(), unit([1]))
+    page = (DOCS / "how-to" / "write-to-tables.md").read_text(encoding="utf-8")
+    for name in ("towpath_mark", "towpath_launch"):
+        _, _, told = page.partition(f"`{name}` has a row")
+        rows = re.findall(r"^\| (`.*?) \|", told.partition("\n\n`")[0], re.MULTILINE)
+        with home.open() as connection:
+            columns = [column[0] for column in connection.execute(f"select * from {name}").description]
+        assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(columns)
 
 
 def test_a_unit_without_rows_has_a_mark(home, make):

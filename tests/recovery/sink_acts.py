@@ -5,13 +5,15 @@ python -m tests.recovery.sink_acts '{"kind": "sqlite", "options": {…}, "launch
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tests.support.units import attempt, place, unit
 
-from towpath.flow.sinks import table_parts, table_writer
+from towpath.flow.sinks import file_formats, table_parts, table_writer
 from towpath.flow.sinks.files import files
 from towpath.flow.sinks.index import index
 from towpath.flow.sinks.sink import Deliveries, Place, Sink
@@ -56,11 +58,25 @@ def write_unit(kind: str, options: Mapping[str, Any], at: Place) -> list[int]:
     )
 
 
+def stop_in_the_middle(kind: str, options: Mapping[str, Any], at: Place) -> None:
+    """Hand over all but the last, stop as a process that is swapped out does, and go on when woken."""
+    table_parts.PART_ROWS = PART
+    file_formats.BUFFER_BYTES = 1
+    *first, last = handed(kind, options)
+    writer = sink_of(kind, options).writer(at)
+    for each in first:
+        writer.write(each)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    writer.write(last)
+    writer.finish()
+
+
 def main() -> None:
     leave_with_parent()
     told = order()
     at = replace(place(launch=told["launch"]), strategy=Strategy(told["strategy"]))
-    write_unit(told["kind"], told["options"], at)
+    act = stop_in_the_middle if told.get("stops") else write_unit
+    act(told["kind"], told["options"], at)
 
 
 if __name__ == "__main__":

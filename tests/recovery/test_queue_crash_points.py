@@ -9,13 +9,14 @@ from tests.recovery.stage import Stage
 from tests.recovery.test_flow_crash_points import FLOW_POINTS
 from tests.recovery.test_log_crash_points import LOG_POINTS
 from tests.recovery.test_sink_crash_points import SINK_POINTS
+from tests.recovery.test_topic_marks import TOPIC_POINTS
 
 from towpath.crash import CrashPoint
 
 CASES = [
     (point, scenario)
     for point in CrashPoint
-    if point not in LOG_POINTS | FLOW_POINTS | SINK_POINTS
+    if point not in LOG_POINTS | FLOW_POINTS | SINK_POINTS | {*TOPIC_POINTS}
     for scenario in SCENARIOS.get(point, (None,))
 ]
 

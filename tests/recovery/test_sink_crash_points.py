@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,11 +55,13 @@ class Unit:
     home: Path
     strategy: Strategy = Strategy.EXACTLY_ONCE
 
-    def kill_at(self, point: CrashPoint, number: int) -> None:
-        told = {"kind": self.kind, "options": self.options, "launch": 1, "strategy": self.strategy}
-        crash_at = f"{point}:{number}"
+    def child(self, crash_at: str | None = None, *, stops: bool = False) -> ChildProcess:
+        told = {"kind": self.kind, "options": self.options, "launch": 1, "strategy": self.strategy, "stops": stops}
         log = self.home / "child.log"
-        with ChildProcess("tests.recovery.sink_acts", told, log=log, crash_at=crash_at, cwd=ROOT) as child:
+        return ChildProcess("tests.recovery.sink_acts", told, log=log, crash_at=crash_at, cwd=ROOT)
+
+    def kill_at(self, point: CrashPoint, number: int) -> None:
+        with self.child(f"{point}:{number}") as child:
             child.wait_killed()
 
     def try_again(self) -> list[int]:
@@ -94,6 +97,36 @@ def test_table_survives_kill_at(
     seen = deliveries_seen(Unit(kind, home.options, tmp_path), home, point, number)
     assert seen == Counter(zip(GOOD, delivery_ids(GOOD), strict=True))
     assert home.sql("select sum(rows) from towpath_mark") == [(len(GOOD),)]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_table_is_not_written_by_a_process_that_was_stopped_and_replaced(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    home = home_of(kind, request, tmp_path)
+    unit = Unit(kind, home.options, tmp_path)
+    with unit.child(stops=True) as zombie:
+        zombie.wait_stopped()
+        seen = Counter(consumed(home, "true"))
+        assert unit.try_again() == list(REFUSED)
+        seen += Counter(consumed(home, "true"))
+        zombie.signal(signal.SIGCONT)
+        assert zombie.wait() == 1
+        assert "start 1 of this stage was replaced by start 2" in zombie.log_tail()
+    assert seen + Counter(consumed(home, "true")) == Counter(zip(GOOD, delivery_ids(GOOD), strict=True))
+
+
+def test_files_are_not_cut_short_by_a_process_that_was_stopped_and_replaced(tmp_path: Path) -> None:
+    """Its successor has deleted the half that it had written."""
+    out = tmp_path / "out"
+    unit = Unit("json", {"directory": str(out)}, tmp_path)
+    with unit.child(stops=True) as zombie:
+        zombie.wait_stopped()
+        assert unit.try_again() == []
+        zombie.signal(signal.SIGCONT)
+        assert zombie.wait() == 1
+        assert "No such file" in zombie.log_tail()
+    assert Counter(map(json.dumps, records(out))) == Counter(json.dumps(document(offset)) for offset in OFFSETS)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

@@ -176,7 +176,7 @@ def test_an_input_with_two_refused_deliveries_has_failed_once(bench: Bench) -> N
 
     outcome = bench.run([{"x": 1}], load(Listing(on_write=refuse), call(lambda document: [document, document])))
     assert (outcome.read, outcome.loaded, outcome.failed) == (1, 0, Counter({12: 1}))
-    assert len(list(outcome.failures)) == 2
+    assert len(list(outcome.failures)) == 1, "an input comes back once, whatever of it was refused"
 
 
 def test_a_sink_that_takes_nothing_ends_the_task_without_a_report(bench: Bench) -> None:

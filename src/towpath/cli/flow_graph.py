@@ -78,7 +78,7 @@ def drawn(stage: Stage) -> Iterator[str]:
 
 
 def _words(item: Node | Output) -> str:
-    from towpath.flow.nodes import Each, Output, Source, Step
+    from towpath.flow.nodes import AnyOf, Branch, Each, Fork, Output, Source, Step
 
     match item:
         case Source():
@@ -90,6 +90,12 @@ def _words(item: Node | Output) -> str:
         case Each():
             limit = "" if item.timeout_s is None else f", {item.timeout_s:g} s at most"
             return f"{item.name} (each record{limit})" + _takes(item.takes)
+        case Fork():
+            return f"{item.name} (fork)" + _takes(item.takes)
+        case Branch():
+            return item.output
+        case AnyOf():
+            return f"{item.name} (any of these)"
         case Output():
             name = "" if item.name == str(item.sink) else f"{item.name}: "
             return f"▶ {name}{item.sink}"

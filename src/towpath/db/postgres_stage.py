@@ -36,11 +36,14 @@ _ROW_STATES = ("22", "23", "42804")
 # than the successor loses patience.
 IDLE_TIMEOUT_MS = 30_000
 
-_NOT_NULL = """select format('alter column %%I set not null', attname) from pg_attribute
-where attrelid = to_regclass(%s) and attnotnull and attname = any(%s)"""
-_CHECKS = """select format('add constraint %%I %%s', conname, pg_get_constraintdef(oid)) from pg_constraint
-where conrelid = to_regclass(%s) and contype = 'c' and conkey <@
-    (select array_agg(attnum) from pg_attribute where attrelid = conrelid and attname = any(%s))"""
+# What a table asks of each row, as far as it lies in the columns that are written.
+_RULES = """with target as (select to_regclass(%s)::oid as id), written as (
+    select attnum, attname, attnotnull from pg_attribute, target where attrelid = id and attname = any(%s)
+)
+select format('alter column %%I set not null', attname) from written where attnotnull
+union all
+select format('add constraint %%I %%s', conname, pg_get_constraintdef(oid)) from pg_constraint, target
+where conrelid = id and contype = 'c' and conkey <@ (select array_agg(attnum) from written)"""
 
 
 class PostgresStage:
@@ -92,11 +95,11 @@ class PostgresStage:
         columns = f"select {self._names} from {quoted(table)} limit 0"  # noqa: S608 - quoted names
         with self._translated():
             self._execute(f"create temp table {stage} as {columns}")
-            for question in (_NOT_NULL, _CHECKS):
-                for (rule,) in self._execute(question, quoted(table), list(self._shape.columns)):
-                    # A rule that cannot stand here holds when the rows are moved.
-                    with suppress(psycopg.Error):
-                        self._execute(f"alter table {stage} {rule}")
+            rules = [rule for (rule,) in self._execute(_RULES, quoted(table), list(self._shape.columns))]
+            # Rules that cannot stand here hold when the rows are moved.
+            with suppress(psycopg.ProgrammingError, psycopg.NotSupportedError):
+                if rules:
+                    self._execute(f"alter table {stage} {', '.join(rules)}")
         self._staged[table] = stage
         return stage
 

@@ -76,12 +76,12 @@ class SqliteTables(TableReading):
             yield tx, write
 
     def begin_unit(self, unit: Unit, launch: int) -> dict[int, PartMark]:
-        """Keep older writers out, and say what of this unit is in."""
+        """Say what of this unit is in. Older writers are kept out from its first part on."""
         for table, statement in self.marks.making().items():
             if not self._has(table):
                 with self._database.transaction():
                     self._database.query(statement)
-        return self.marks.begin(unit, launch)
+        return self.marks.of_unit(unit, launch)
 
     def names(self) -> list[str]:
         statement = (
@@ -123,5 +123,6 @@ def _sqlite_type(declared: str) -> str:
 
 def _sqlite_refusal(error: Exception) -> str | None:
     if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError | OverflowError):
-        return getattr(error, "sqlite_errorname", type(error).__name__)
+        name = str(getattr(error, "sqlite_errorname", "unknown"))
+        return type(error).__name__ if name == "unknown" else name  # Python does not know all names of SQLite
     return None

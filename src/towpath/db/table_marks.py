@@ -13,10 +13,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, NamedTuple
 
 from towpath.db.database import Database, Transaction
-from towpath.db.queries import Queries
+from towpath.db.queries import Dialect, Queries
 from towpath.db.table_sql import LAUNCH, MARK
 from towpath.errors import WriterReplaced
 
@@ -51,26 +52,48 @@ class PartMark:
     refused: Mapping[bytes, Why] = field(default_factory=dict)
 
 
+@cache
+def _queries(dialect: Dialect) -> Queries:
+    """Read once: every task opens a writer."""
+    return Queries("towpath.db", "table_marks", dialect)
+
+
 class TableMarks:
     """Both tables, in the database of a sink."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._sql = Queries("towpath.db", "table_marks", database.dialect)
+        self._sql = _queries(database.dialect)
 
     def making(self) -> dict[str, str]:
         """The statements that make the tables."""
         return {name: self._sql[f"make_{name}"].text for name in (MARK, LAUNCH)}
 
-    def begin(self, unit: Unit, launch: int) -> dict[int, PartMark]:
-        """Keep older writers out from now on, forget marks that nobody looks for, and say what of the unit is in."""
-        if not self._is_begun(unit, launch):
-            with self._database.transaction() as tx:
-                if launch:
-                    self._come_last(tx, unit, launch)
-                tx.run(self._sql["forget_older_marks"], _older(unit))
+    def of_unit(self, unit: Unit, launch: int) -> dict[int, PartMark]:
+        """What of the unit is in, by the number of the part; `WriterReplaced` when a later writer has begun."""
+        if launch:
+            with self._database.glance() as tx:
+                self._check_last(self._last(tx, "last_writer", unit), unit, launch)
         with self._database.glance() as tx:
             return self._of_unit(tx, unit)
+
+    def is_last(self, unit: Unit, launch: int) -> bool:
+        """Whether older writers are kept out already, and there are no marks to forget."""
+        with self._database.glance() as tx:
+            if launch and self._last(tx, "last_writer", unit) != _place(unit, launch):
+                return False
+        with self._database.glance() as tx:
+            return not tx.rows(self._sql["has_older_marks"], _older(unit))
+
+    def come_last(self, tx: Transaction, unit: Unit, launch: int) -> None:
+        """Keep older writers out from now on, and forget the marks that nobody looks for."""
+        if launch:
+            self._come_last(tx, unit, launch)
+        self.forget(tx, unit)
+
+    def forget(self, tx: Transaction, unit: Unit) -> None:
+        """Delete the marks of batches that are over."""
+        tx.run(self._sql["forget_older_marks"], _older(unit))
 
     def check(self, tx: Transaction, unit: Unit, launch: int) -> None:
         """`WriterReplaced` when a later writer has begun; if not, none begins before this transaction has ended."""
@@ -78,9 +101,9 @@ class TableMarks:
             return
         last = self._last(tx, "last_writer_held", unit)
         if last is None or last < _place(unit, launch):
-            self._come_last(tx, unit, launch)  # somebody has deleted or changed the row
-        elif last > _place(unit, launch):
-            raise WriterReplaced(_replaced(unit, launch, last))
+            self._come_last(tx, unit, launch)
+        else:
+            self._check_last(last, unit, launch)
 
     def find(self, tx: Transaction, unit: Unit, part: int) -> PartMark | None:
         found = self._of_unit(tx, unit).get(part)
@@ -94,16 +117,11 @@ class TableMarks:
     def put(self, tx: Transaction, unit: Unit, part: int, launch: int, mark: PartMark) -> None:
         tx.run(self._sql["put_mark"], _values(unit, part, launch, mark))
 
-    def _is_begun(self, unit: Unit, launch: int) -> bool:
-        with self._database.glance() as tx:
-            if launch and self._last(tx, "last_writer", unit) != _place(unit, launch):
-                return False
-        with self._database.glance() as tx:
-            return not tx.rows(self._sql["has_older_marks"], _older(unit))
-
     def _come_last(self, tx: Transaction, unit: Unit, launch: int) -> None:
         tx.run(self._sql["come_last"], {**_output(unit), **_batch(unit), "launch": launch})
-        last = self._last(tx, "last_writer", unit)
+        self._check_last(self._last(tx, "last_writer", unit), unit, launch)
+
+    def _check_last(self, last: tuple[int, int, int] | None, unit: Unit, launch: int) -> None:
         if last is not None and last > _place(unit, launch):
             raise WriterReplaced(_replaced(unit, launch, last))
 

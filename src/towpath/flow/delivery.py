@@ -25,9 +25,6 @@ OFFSET_BITS = 44  # of a version; what is above them counts how often the topic 
 _MOST_INCARNATIONS = 1 << (63 - OFFSET_BITS)
 _DIGEST_BYTES = 32
 _MASK = (1 << 8 * _DIGEST_BYTES) - 1
-_ROOM = bytes(8)
-_DIGIT_BYTES = _DIGEST_BYTES + len(_ROOM)
-_BASE_LESS_ONE = (1 << 8 * _DIGIT_BYTES) - 1  # by which the rest is the sum of the digits
 
 
 class Input(NamedTuple):
@@ -94,13 +91,7 @@ class Digest:
         self._sum += int.from_bytes(id, "big")  # a few bits too long until it is asked for: quicker than a mask each
 
     def add_many(self, ids: Iterable[bytes]) -> None:
-        """Add them as digits of one large number whose base has room for their sum: several times quicker."""
-        ids = ids if isinstance(ids, list) else list(ids)
-        joined = _ROOM.join(ids)
-        if len(joined) == len(ids) * _DIGIT_BYTES - len(_ROOM):
-            self._sum += int.from_bytes(joined, "big") % _BASE_LESS_ONE
-        else:
-            self._sum += sum(int.from_bytes(id, "big") for id in ids)
+        self._sum += sum(map(int.from_bytes, ids))  # the highest byte first
 
     def remove(self, id: bytes) -> None:
         """Take back one that was added."""

@@ -23,8 +23,11 @@ from typing import Any, Literal, TypeVar
 
 from towpath.errors import BadFlow
 from towpath.flow.graph import Stage, checked_stages
-from towpath.flow.nodes import Each, Expectation, Node, Output, Source, Step
+from towpath.flow.nodes import AnyOf, Branch, Each, Expectation, Fork, Forked, Node, Output, Source, Step
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.stateful.join import Join
+from towpath.flow.stateful.record_part import RecordPart
+from towpath.flow.stateful.stateful_step import StatefulStep
 from towpath.flow.strategy import Strategy
 from towpath.flow.takes import TYPE_FIELD, Takes
 from towpath.flow.text.reading import Duplicates
@@ -77,6 +80,8 @@ class Flow:
         duplicates: Duplicates = "refuse",
         expect: Mapping[str, str] | None = None,
         name: str | None = None,
+        stateful: StatefulStep | None = None,
+        join: Join | None = None,
     ) -> Source:
         """Records of topics, for several steps; a step that is given a topic makes its own."""
         made = Source(
@@ -86,10 +91,67 @@ class Flow:
             duplicates,
             tuple(Expectation(*rule) for rule in (expect or {}).items()),
             topics.dedupe,
+            stateful,
+            join,
         )
         if made.expectations and made.schema is None:
             raise BadFlow(f"source {made.name!r}: expectations are about columns; give the source a schema")
         self.nodes.append(made)
+        return made
+
+    def join(
+        self,
+        *,
+        key: RecordPart | None = None,
+        schema: SchemaLike = None,
+        extra: Extra = "keep",
+        duplicates: Duplicates = "refuse",
+        name: str | None = None,
+        **inputs: TopicReference,
+    ) -> Source:
+        """The k-th record of each topic together, over the whole topics or for each key, as one document.
+
+        `flow.join(order=topic("orders"), payment=topic("payments"), key=field("id"))` gives documents with an `order`
+        and a `payment`; a schema is about these.
+        """
+        found = [(called, one) for called, each in inputs.items() for one in each.source_names]
+        if len(found) != len(inputs):
+            raise BadFlow("an input of a join is one topic")
+        if any(each.dedupe is not None for each in inputs.values()):
+            raise BadFlow("as yet a join reads topics as they are: drop duplicates in a stage before it")
+        return self.source(
+            TopicReference(tuple(one for _, one in found)),
+            schema=schema,
+            extra=extra,
+            duplicates=duplicates,
+            name=name or "+".join(inputs),
+            join=Join(tuple(found), key),
+        )
+
+    def stateful(
+        self,
+        topics: TopicReference,
+        *,
+        key: RecordPart,
+        schema: SchemaLike = None,
+        extra: Extra = "keep",
+        duplicates: Duplicates = "refuse",
+        expire_s: float | None = None,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Source]:
+        """Make a step of a Python function of one document and the state of its key, a dict that the function changes.
+
+        It returns what an `each` function returns. If it raises, its record fails and the state is as it was. A third
+        parameter is given the moment: key, time of the batch, coordinates. It stands on topics; `each` steps may follow.
+        """
+
+        def made(function: Callable[..., Any]) -> Source:
+            called = name or function.__name__
+            step = StatefulStep(called, function, key, expire_s)
+            return self.source(
+                topics, schema=schema, extra=extra, duplicates=duplicates, name=called, stateful=step
+            )
+
         return made
 
     def step(
@@ -109,6 +171,9 @@ class Flow:
         one that the flow names as its `type_field`. What it does not take is filtered, and counted to it.
         `deterministic` says whether it gives the same for the same records each time; not said, Spark's plan is asked.
         """
+
+        if any(isinstance(above, Source) and above.stateful is not None for above in inputs):
+            raise BadFlow("a DataFrame step needs columns, and what a stateful step gives has none; use an each step")
 
         def made(function: Callable[..., Any]) -> Step:
             above = self._inputs(inputs, schema, extra, duplicates)
@@ -131,16 +196,20 @@ class Flow:
         timeout_s: float | None = None,
         effects: bool = False,
         deterministic: bool | None = None,
+        outputs: Iterable[str] = (),
         name: str | None = None,
-    ) -> Callable[[Callable[..., Any]], Each]:
+    ) -> Callable[[Callable[..., Any]], Any]:
         """Make a step of a Python function of one document: it returns none (filtered), one, or a list of several.
+
+        With `outputs` it returns a dict, by name of output, of what it would return otherwise; what is made is no input
+        for others, but each of its outputs is: `sizes["big"]`.
 
         A function with a second parameter is also given the record: topic, partition, offset, key, headers, time, id.
         `topics` and `types` are as in `step`; the type is the text in that field of the document. `deterministic=True`
         says that it gives the same for the same document each time: then nothing has to be kept of what it gave.
         """
 
-        def made(function: Callable[..., Any]) -> Each:
+        def made(function: Callable[..., Any]) -> Each | Forked:
             called = name or function.__name__
             if _expectations(function):
                 raise BadFlow(f"each {called!r}: expectations are about columns; put them on a step")
@@ -149,11 +218,60 @@ class Flow:
             above = self._inputs(inputs, schema, extra, duplicates)
             wants = len(inspect.signature(function).parameters) > 1
             takes = Takes.of(called, topics, types, self.type_field)
-            each = Each(self._free_name(called), above, function, timeout_s, wants, effects, takes, deterministic)
+            names = _output_names(called, outputs)
+            free = self._free_name(called)
+            each = Each(free, above, function, timeout_s, wants, effects, takes, deterministic, names)
             self.nodes.append(each)
-            return each
+            return self._forked(each) if names else each
 
         return made
+
+    def fork(
+        self,
+        input: Input,
+        *,
+        outputs: Iterable[str],
+        topics: Iterable[str] | None = None,
+        types: Iterable[str] | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Forked]:
+        """Make a step of a function from a DataFrame to a dict of DataFrames, by name of output.
+
+        Each output is an input for other steps and loads: `sizes["big"]`. A name that is not in the dict gets nothing.
+        """
+
+        def made(function: Callable[..., Any]) -> Forked:
+            called = self._free_name(name or function.__name__)
+            if _expectations(function):
+                raise BadFlow(f"fork {called!r}: put expectations on the step before it, or on those behind it")
+            above = self._inputs((input,), None, "keep", "refuse")
+            takes = Takes.of(called, topics, types, self.type_field)
+            names = _output_names(called, outputs)
+            if not names:
+                raise BadFlow(f'fork {called!r}: outputs= names what it gives: outputs=("big", "small")')
+            fork = Fork(called, above, function, names, takes, deterministic)
+            self.nodes.append(fork)
+            return self._forked(fork)
+
+        return made
+
+    def any_of(self, *inputs: Input, name: str | None = None) -> AnyOf:
+        """The rows of several topics or steps, whichever has some, for a step, each step or load.
+
+        For a DataFrame step their columns are united by name: one that an input does not have is null in its rows.
+        """
+        above = tuple(self._inputs((each,), None, "keep", "refuse")[0] for each in inputs)
+        if len(set(map(id, above))) < max(2, len(above)):
+            raise BadFlow("any_of is for two inputs or more, each of them once")
+        made = AnyOf(self._free_name(name or " or ".join(each.name for each in above)), above)
+        self.nodes.append(made)
+        return made
+
+    def _forked(self, fork: Fork | Each) -> Forked:
+        branches = [Branch(self._free_name(f"{fork.name}.{output}"), fork, output) for output in fork.outputs]
+        self.nodes += branches
+        return Forked(fork, branches)
 
     def load(
         self,
@@ -210,6 +328,12 @@ class Flow:
         )
 
     def _own(self, node: Node) -> Node:
+        if isinstance(node, Forked):
+            raise BadFlow(
+                f"{node.fork.name!r} has several outputs; say which: {node.fork.name}[{node.fork.outputs[0]!r}]"
+            )
+        if isinstance(node, Each | Fork) and node.outputs:
+            raise BadFlow(f"{node.name!r} has several outputs; say which: {', '.join(node.outputs)}")
         if not any(node is own for own in self.nodes):
             raise BadFlow(f"{node!r} is no step of flow {self.name!r}")
         return node
@@ -241,3 +365,10 @@ def expect(name: str, expression: str) -> Callable[[Function], Function]:
 def _expectations(function: Callable[..., Any]) -> tuple[Expectation, ...]:
     rules: tuple[Expectation, ...] = getattr(function, EXPECTATIONS, ())
     return rules
+
+
+def _output_names(step: str, outputs: Iterable[str]) -> tuple[str, ...]:
+    names = () if isinstance(outputs, str) else tuple(outputs)
+    if isinstance(outputs, str) or len(set(names)) < len(names) or not all(NAME.fullmatch(name) for name in names):
+        raise BadFlow(f'step {step!r}: outputs= is several names, each once: outputs=("big", "small"), not {outputs!r}')
+    return names

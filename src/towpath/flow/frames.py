@@ -64,10 +64,11 @@ def is_deterministic(before: DataFrame, after: DataFrame) -> bool:
     plan = after._jdf.queryExecution().analyzed()
     if not plan.deterministic() or not operations(after) <= ROW_BY_ROW:
         return False
-    return _count(after, "MapInArrow") == _count(before, "MapInArrow") and not _expressions(plan) & CLOCKS
+    return count_of("MapInArrow", after) == count_of("MapInArrow", before) and not _expressions(plan) & CLOCKS
 
 
-def _count(frame: DataFrame, operation: str) -> int:
+def count_of(operation: str, frame: DataFrame) -> int:
+    """How often an operation is in the plan of a frame."""
     return sum(node.nodeName() == operation for node in _nodes(frame._jdf.queryExecution().analyzed()))
 
 

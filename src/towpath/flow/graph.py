@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from towpath.errors import BadFlow
-from towpath.flow.nodes import Each, Node, Output, Source, Step, sources_of
+from towpath.flow.nodes import AnyOf, Branch, Each, Fork, Node, Output, Source, Step, sources_of
 from towpath.flow.shape import shape_of
 from towpath.flow.strategy import Strategy
 
@@ -157,6 +157,8 @@ def _shape(node: Node) -> str:
             return f"[{name}]"
         case Each():
             return f"([{name}])"
+        case Fork() | Branch() | AnyOf():
+            return f"{{{{{name}}}}}"
 
 
 def _escaped(text: str) -> str:

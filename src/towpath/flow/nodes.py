@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from towpath.errors import BadFlow
 from towpath.flow.sinks.sink import Sink
 from towpath.flow.stateful.dedupe import Dedupe
+from towpath.flow.stateful.join import Join
+from towpath.flow.stateful.stateful_step import StatefulStep
 from towpath.flow.takes import EVERYTHING, Takes
 from towpath.flow.text.reading import Duplicates
 from towpath.flow.text.schema import Schema
@@ -30,6 +33,8 @@ class Source:
     duplicates: Duplicates = "refuse"
     expectations: tuple[Expectation, ...] = ()
     dedupe: Dedupe | None = None  # by which records are dropped that were sent before
+    stateful: StatefulStep | None = None  # the function that is called with each record and a state
+    join: Join | None = None  # by which records of its topics become one
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -38,7 +43,7 @@ class Source:
     @property
     def is_stateful(self) -> bool:
         """Whether what becomes of a record depends on records of earlier batches."""
-        return self.dedupe is not None
+        return any(rule is not None for rule in (self.dedupe, self.stateful, self.join))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -68,9 +73,65 @@ class Each:
     effects: bool = False
     takes: Takes = EVERYTHING
     deterministic: bool | None = None  # None: not said, so nobody relies on it
+    outputs: tuple[str, ...] = ()  # names, where it gives a dict of documents by name
 
     def __call__(self, *arguments: Any) -> Any:
         return self.function(*arguments)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fork:
+    """A function from a DataFrame to several, by name. Called, it is that function."""
+
+    name: str
+    inputs: tuple[Node, ...]
+    function: Callable[..., Any] = field(repr=False)
+    outputs: tuple[str, ...]
+    takes: Takes = EVERYTHING
+    deterministic: bool | None = None  # None: not said, Spark is asked
+
+    def __call__(self, *frames: Any) -> Any:
+        return self.function(*frames)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Branch:
+    """One of the outputs of a fork, or of an each step that has several."""
+
+    name: str
+    fork: Fork | Each
+    output: str
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return (self.fork,)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AnyOf:
+    """The rows of several nodes, whichever has some."""
+
+    name: str
+    inputs: tuple[Node, ...]
+
+
+class Forked:
+    """What a forking step is to whoever goes on from it: its branches by name, `sizes["big"]`, or in their order."""
+
+    def __init__(self, fork: Fork | Each, branches: Sequence[Branch]) -> None:
+        self.fork = fork
+        self._branches = {branch.output: branch for branch in branches}
+
+    def __getitem__(self, output: str) -> Branch:
+        if output in self._branches:
+            return self._branches[output]
+        raise BadFlow(f"{self.fork.name!r} has the outputs {', '.join(self._branches)}, not {output!r}")
+
+    def __iter__(self) -> Iterator[Branch]:
+        return iter(self._branches.values())
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.fork(*arguments)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -91,7 +152,7 @@ class Output:
         return (self.input,)
 
 
-Node: TypeAlias = Source | Step | Each
+Node: TypeAlias = Source | Step | Each | Fork | Branch | AnyOf
 
 
 def sources_of(nodes: Sequence[Node | Output]) -> list[Source]:

@@ -70,10 +70,10 @@ class Parts:
 
     def _stop(self, sizes: Sequence[int], at: int) -> int:
         """Before the first that does not belong to the present part."""
-        if (said := self.found.get(self.number)) is not None:
-            return min(len(sizes), at + max(0, said.deliveries - self.taken))
         if self._limits is None:
             return len(sizes)
+        if (said := self.found.get(self.number)) is not None:
+            return min(len(sizes), at + max(0, said.deliveries - self.taken))
         room = self._limits.deliveries - self.taken
         for place in range(at, min(len(sizes), at + room)):
             self._bytes += sizes[place]

@@ -10,22 +10,23 @@ plan (`exprId`); by that it is known which fields to splice into the text of a r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from towpath.errors import BadFlow, TowpathError
+from towpath.flow.branches import packed, united
 from towpath.flow.delivery import DeliveryIds
-from towpath.flow.endings import chain_of, common, root_of, template_fields
+from towpath.flow.endings import Way, common, passes_all, ways_to
 from towpath.flow.frames import (
     ROW_BY_ROW,
     UNION,
+    count_of,
     identities,
     is_deterministic,
     nothing,
@@ -36,15 +37,17 @@ from towpath.flow.frames import (
     with_set_headers,
 )
 from towpath.flow.graph import Stage
-from towpath.flow.nodes import Each, Expectation, Node, Source, Step
-from towpath.flow.taking import check_types, taken
+from towpath.flow.loads import loads_of, needed
+from towpath.flow.nodes import AnyOf, Branch, Each, Fork, Node, Source, Step
+from towpath.flow.rows import Rows, columns_of, expecting
+from towpath.flow.taking import taken
 from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.branching import OWN, GiveSources, Limb, ReadBranches, ReadSources
 from towpath.flow.worker.calling import Call
-from towpath.flow.worker.giving import GiveColumns
 from towpath.flow.worker.decision import units_of
+from towpath.flow.worker.giving import GiveColumns
 from towpath.flow.worker.load_decided import LoadDecided
-from towpath.flow.worker.loading import Deliver, Load
-from towpath.flow.worker.preparing import HIDDEN, Columns
+from towpath.flow.worker.loading import EVERY_OUTPUT, Deliver
 from towpath.flow.worker.reading import UNMET, Excluded, ReadColumns, ReadRecords
 from towpath.flow.worker.records import RECORD
 from towpath.flow.worker.segment import Segment
@@ -52,22 +55,6 @@ from towpath.log.spark_columns import SCHEMA
 from towpath.settings import Settings
 
 NOTHING = "nothing int"
-
-
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """What a node gives: a DataFrame, and the work in Python that is still to be done on it."""
-
-    frame: DataFrame
-    begin: ReadRecords | None  # None: the frame has columns and `_record`
-    kept: frozenset[str] = frozenset()  # columns that are as they were read
-    fields: frozenset[str] | None = None  # the fields that were read into columns; None: no schema
-    only: frozenset[str] | None = None  # the fields that may stay in the text; None: all
-    unmet: str | None = None  # the step whose expectations are in the frame's column `_unmet`
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(name for name in self.frame.columns if name not in (RECORD, UNMET))
 
 
 class Plan:
@@ -95,77 +82,98 @@ class Plan:
         self._max_record_bytes = max_record_bytes
         self._reads_first = reads_first
         self._made: dict[int, Rows] = {}
+        self._gated: dict[int, Rows] = {}
+        self._forked: dict[int, Mapping[str, Rows]] = {}
+        self._calls: dict[int, Call] = {}
+        self._has_branches = False
         self._kept: list[DataFrame] = []
         self.chain: list[tuple[str, str]] = []  # the segments in order, with the step that stands before each
 
     def job(self, records: DataFrame) -> DataFrame:
         """A DataFrame that does the work when it is collected; it gives no rows."""
         records = with_set_headers(records)
-        self._made = {id(source): self._read(records, source) for source in self._stage.sources}
-        roots = {id(root): root for root in map(root_of, self._stage.outputs)}
-        if len(roots) > 1:
-            names = " and ".join(repr(root.name) for root in roots.values())
-            raise BadFlow(
-                f"the outputs of stage {self._stage.name!r} stand on {names}; as yet all outputs of a stage must stand "
-                "on one source or DataFrame step, with each steps between"
-            )
-        [root] = roots.values()
-        return self._loaded(root, self._rows(root))
+        ways = [ways_to(output.input) for output in self._stage.outputs]
+        roots = list({id(way.root): way.root for each in ways for way in each}.values())
+        self._has_branches = len(roots) > 1
+        if len(self._stage.sources) == 1:
+            [source] = self._stage.sources
+            self._made[id(source)] = self._read(records, source)
+        elif all(isinstance(root, Source) and not root.expectations for root in roots):
+            rows = [self._read(records, source) for source in self._stage.sources]
+            return self._delivered("", self._read_sources(rows), records, roots, ways, rows)
+        else:
+            self._give_sources(records)
+        if not self._has_branches:
+            return self._loaded(roots[0], self._rows(roots[0]), ways)
+        return self._loaded_branches(roots, ways)
 
-    def _loaded(self, root: Node, rows: Rows) -> DataFrame:
-        outputs = self._stage.outputs
-        chains = [chain_of(output) for output in outputs]
-        shared = common(chains)
-        columns = self._columns(rows)
-        loads = tuple(
-            Load(output.name, output.sink, tuple(map(self._call, chain[len(shared) :])), columns)
-            for output, chain in zip(outputs, chains, strict=True)
-        )
+    def _loaded(self, root: Node, rows: Rows, ways: Sequence[Sequence[Way]]) -> DataFrame:
         begin: ReadRecords | ReadColumns
         if rows.begin is not None:
             begin, frame = rows.begin, rows.frame
         else:
-            for first in (chain[0] for chain in chains if chain):
-                check_types(rows.frame, first)
-            names = self._needed(rows, has_calls=any(chains))
-            begin, frame = self._read_columns(rows, root, names)
+            begin, frame = self._read_columns(rows, root, needed(root, rows, self._stage.outputs, ways))
+        return self._delivered(root.name, begin, frame, [root], ways, [rows])
+
+    def _loaded_branches(self, roots: Sequence[Node], ways: Sequence[Sequence[Way]]) -> DataFrame:
+        """All branches in one DataFrame, so that an input is delivered, or fails, as a whole."""
+        rows = [self._branch(root) for root in roots]
+        names = [
+            () if isinstance(root, Source) else needed(root, each, self._stage.outputs, ways)
+            for root, each in zip(roots, rows, strict=True)
+        ]
+        limbs = [
+            Limb(each.unmet or root.name, None if isinstance(root, Source) else own)
+            for root, each, own in zip(roots, rows, names, strict=True)
+        ]
+        self._shuffles = True
+        frame = packed(list(zip(rows, names, strict=True)), self._buckets)
+        forks = {root.fork.name if isinstance(root, Branch) else EVERY_OUTPUT for root in roots}
+        after = forks.pop() if len(forks) == 1 else EVERY_OUTPUT
+        return self._delivered(after, ReadBranches(tuple(limbs)), frame, roots, ways, rows)
+
+    def _branch(self, root: Node) -> Rows:
+        """What a branch ends with. Rows that do not meet an expectation stay in it, and fail with their input."""
+        rows = self._rows(root)
+        if isinstance(root, Source) and len(self._stage.sources) == 1:
+            return self._given(root, root)
+        if rows.unmet is not None and id(root) in self._gated:
+            return self._gated[id(root)]
+        return rows
+
+    def _delivered(
+        self,
+        after: str,
+        begin: ReadRecords | ReadColumns | ReadSources | ReadBranches,
+        frame: DataFrame,
+        roots: Sequence[Node],
+        ways: Sequence[Sequence[Way]],
+        rows: Sequence[Rows],
+    ) -> DataFrame:
+        shared = [] if len(roots) > 1 else common([way for each in ways for way in each])
+        loads = loads_of(self._stage.outputs, ways, len(shared), roots, rows, self._call)
         end = Deliver(loads, self._buckets if self._shuffles else None, self._decides)
-        segment = self._segment(root.name, begin, tuple(map(self._call, shared)), end)
+        segment = self._segment(after or roots[0].name, begin, tuple(map(self._call, shared)), end)
         return frame.mapInArrow(segment, NOTHING)
 
     def _read_columns(self, rows: Rows, node: Node, names: tuple[str, ...]) -> tuple[ReadColumns, DataFrame]:
         has_unmet = rows.unmet is not None
         return ReadColumns(rows.unmet or node.name, names, has_unmet), only(rows.frame, names, has_unmet)
 
-    def _columns(self, rows: Rows) -> Columns:
-        if rows.begin is not None:
-            return Columns(only=rows.only)
-        fields = rows.fields or frozenset()
-        visible = {name for name in rows.columns if name in fields or not name.startswith(HIDDEN)}
-        changed = frozenset(visible - rows.kept)
-        return Columns(changed, fields - visible, None if rows.only is None else rows.only | changed, fields)
-
-    def _needed(self, rows: Rows, *, has_calls: bool) -> tuple[str, ...]:
-        """The columns that are needed as Python values: all for functions, else what was changed or makes names."""
-        names = rows.columns
-        if has_calls:
-            return names
-        asked = {field for output in self._stage.outputs for field in template_fields(output)}
-        if missing := sorted(asked - set(names)):
-            raise BadFlow(
-                f"an output names field {missing[0]!r}, which is no column of what it loads; it has {', '.join(names)}"
-            )
-        changed = self._columns(rows).changed
-        return tuple(name for name in names if name in changed or name in asked)
-
     def _rows(self, node: Node) -> Rows:
         made = self._made.get(id(node))
         if made is None:
-            assert isinstance(node, Step)  # noqa: S101 - sources are made first, each steps belong to segments
-            made = self._made[id(node)] = self._step(node, self._given(self._single(node), node))
+            match node:
+                case Step():
+                    made = self._step(node, self._given(self._single(node), node))
+                case Branch(fork=Fork() as fork):
+                    made = self._fork(fork)[node.output]
+                case _:
+                    raise BadFlow(f"{node.name!r} cannot stand there")
+            self._made[id(node)] = made
         return made
 
-    def _single(self, step: Step) -> Node:
+    def _single(self, step: Step | Fork) -> Node:
         if len(step.inputs) == 1:
             return step.inputs[0]
         raise BadFlow(f"step {step.name!r} has several inputs; give it one source of several topics: topic('a', 'b')")
@@ -184,27 +192,62 @@ class Plan:
         rows = Rows(records, begin, only=only)
         return rows if not source.expectations else self._give_read(rows, source)
 
-    def _given(self, node: Node, user: Step) -> Rows:
+    def _read_sources(self, rows: Sequence[Rows]) -> ReadSources:
+        sources = self._stage.sources
+        seen: set[str] = set()
+        for source in sources:
+            if twice := sorted(seen & set(source.topics)):
+                raise BadFlow(
+                    f"two sources of stage {self._stage.name!r} read the topic {twice[0]!r}; make one of them: "
+                    "flow.source(…), and let steps take what they need"
+                )
+            seen |= set(source.topics)
+        begins = tuple(each.begin for each in rows if each.begin is not None)
+        return ReadSources(begins, tuple(frozenset(source.topics) for source in sources), self._batch.reentry)
+
+    def _give_sources(self, records: DataFrame) -> None:
+        """Reads the records of several sources once; each has those of its topics."""
+        sources = self._stage.sources
+        rows = [self._read(records, replace(source, expectations=())) for source in sources]
+        schemas = [columns_of(source) for source in sources]
+        end = GiveSources(tuple(schemas))
+        segment = self._segment(sources[0].name, self._read_sources(rows), (), end)
+        frame = records.mapInArrow(segment, spark_schema(end.arrow()))
+        self._read_once(Rows(frame, None))
+        for number, (source, schema) in enumerate(zip(sources, schemas, strict=True)):
+            columns = [f"{OWN}{number}.`{name}`" for name in schema.names]
+            fields = frozenset(schema.names)
+            own = frame.where(F.col(f"{OWN}{number}").isNotNull()).select(*columns, RECORD)
+            given = Rows(own, None, fields, fields, rows[number].only)
+            self._made[id(source)] = expecting(given, source.name, source.expectations)
+
+    def _given(self, node: Node, user: Node) -> Rows:
         """What a node gives as columns, its work in Python done."""
-        if isinstance(node, Each):
+        if isinstance(node, AnyOf):
+            return united(user.name, [(above.name, self._given(above, user)) for above in node.inputs])
+        if isinstance(node, Each) or (isinstance(node, Branch) and isinstance(node.fork, Each)):
             raise BadFlow(
                 f"step {user.name!r} stands on each {node.name!r}, whose columns are not known; put the step before it"
             )
         rows = self._rows(node)
         if isinstance(node, Source) and rows.begin is not None:
-            return self._give_read(rows, node)
-        return rows if rows.unmet is None else self._gate(rows, node)
+            rows = self._made[id(node)] = self._give_read(rows, node)
+        if rows.unmet is None:
+            return rows
+        if id(node) not in self._gated:
+            self._gated[id(node)] = self._gate(rows, node)
+        return self._gated[id(node)]
 
     def _give_read(self, rows: Rows, source: Source) -> Rows:
         assert rows.begin is not None  # noqa: S101 - nobody has read them yet
-        schema = pa.schema([]) if source.schema is None else source.schema.arrow(nullable=True)
+        schema = columns_of(source)
         end = GiveColumns(schema)
         frame = rows.frame.mapInArrow(self._segment(source.name, rows.begin, (), end), spark_schema(end.arrow()))
         fields = frozenset(schema.names)
         given = Rows(frame, None, fields, fields, rows.only)
-        if self._reads_first:
+        if self._reads_first or self._has_branches:
             self._read_once(given)
-        return _expecting(given, source.name, source.expectations)
+        return expecting(given, source.name, source.expectations)
 
     def _read_once(self, rows: Rows) -> None:
         """Keep what was read, so that every record is read once and to its end, whatever the steps make of it.
@@ -228,21 +271,52 @@ class Plan:
 
     def _gate(self, rows: Rows, node: Node) -> Rows:
         """Takes out the rows that do not meet an expectation, before the next step sees them."""
+        is_one = len(self._stage.sources) == 1
+        if not is_one or (self._has_branches and not passes_all(node, self._stage.outputs)):
+            raise BadFlow(
+                f"{node.name!r} has expectations, another step behind it, and stands in one of several branches of its "
+                "stage; put the expectations where the branches have not parted yet, or on the last step of the branch"
+            )
         frame = only(rows.frame, rows.columns, has_unmet=True)
         begin = ReadColumns(rows.unmet or node.name, (), has_expectations=True)
         schema = to_arrow_schema(frame.drop(RECORD, UNMET).schema, timezone="UTC")
         segment = self._segment(node.name, begin, (), GiveColumns(schema))
         passed = frame.mapInArrow(segment, frame.drop(UNMET).schema)
-        return replace(rows, frame=passed, unmet=None)
+        gated = replace(rows, frame=passed, unmet=None)
+        if self._has_branches:
+            self._read_once(gated)
+        return gated
 
     def _step(self, step: Step, given: Rows) -> Rows:
+        given = self._taken(step, given)
+        return expecting(self._made_of(step, given, step.function(given.frame)), step.name, step.expectations)
+
+    def _fork(self, fork: Fork) -> Mapping[str, Rows]:
+        """What each output of a fork gets; nothing where its function does not name it."""
+        made = self._forked.get(id(fork))
+        if made is None:
+            given = self._taken(fork, self._given(self._single(fork), fork))
+            frames = fork.function(given.frame)
+            if not isinstance(frames, dict) or not frames.keys() <= set(fork.outputs):
+                what = f"a dict of {', '.join(frames)}" if isinstance(frames, dict) else type(frames).__name__
+                raise BadFlow(
+                    f"fork {fork.name!r} returns a dict of DataFrames by the names of its outputs, "
+                    f"{', '.join(fork.outputs)}, not {what}"
+                )
+            none = given.frame.where(F.lit(False))
+            made = {name: self._made_of(fork, given, frames.get(name, none)) for name in fork.outputs}
+            self._forked[id(fork)] = made
+        return made
+
+    def _taken(self, step: Step | Fork, given: Rows) -> Rows:
         back = self._batch.reentry
-        given = replace(given, frame=taken(given.frame, step, None if back is None else back.topic))
-        before = identities(given.frame)
-        frame = step.function(given.frame)
+        return replace(given, frame=taken(given.frame, step, None if back is None else back.topic))
+
+    def _made_of(self, step: Step | Fork, given: Rows, frame: object) -> Rows:
+        """What a step has made of the rows that it was given."""
         if not isinstance(frame, DataFrame):
             raise BadFlow(f"step {step.name!r} returns a DataFrame, not {type(frame).__name__}")
-        after = identities(frame)
+        before, after = identities(given.frame), identities(frame)
         if after.get(RECORD) != before[RECORD]:
             raise BadFlow(
                 f"step {step.name!r} loses the column {RECORD}, by which every row is known; add it: "
@@ -250,41 +324,46 @@ class Plan:
             )
         kept = frozenset(name for name in given.kept if after.get(name) == before.get(name))
         nodes = operations(frame)
-        self.is_deterministic &= is_deterministic(given.frame, frame) if step.deterministic is None else step.deterministic
+        said = step.deterministic
+        self.is_deterministic &= is_deterministic(given.frame, frame) if said is None else said
         if not nodes <= ROW_BY_ROW:
             self._read_once(given)
             self._shuffles = True
             frame = together(frame, self._buckets)
-        if UNION in nodes:
+        if count_of(UNION, frame) > count_of(UNION, given.frame):
             # It passes the columns of its first part off as those of all parts.
             kept = frozenset()
-        return _expecting(Rows(frame, None, kept, given.fields, given.only), step.name, step.expectations)
+        return Rows(frame, None, kept, given.fields, given.only)
 
     def _call(self, each: Each) -> Call:
+        """One for each step, also where several outputs have it on their way."""
         batch = self._batch
-        ids = DeliveryIds(batch.flow, batch.stage, "")
-        return Call(
-            each.name, each.function, each.timeout_s, each.wants_record, each.takes, batch.topic_ids, ids, batch.reentry
+        return self._calls.setdefault(
+            id(each),
+            Call(
+                each.name,
+                each.function,
+                each.timeout_s,
+                each.wants_record,
+                each.takes,
+                batch.topic_ids,
+                DeliveryIds(batch.flow, batch.stage, ""),
+                batch.reentry,
+                batch.hash,
+                each.outputs,
+            ),
         )
 
     def _segment(
         self,
         after: str,
-        begin: ReadRecords | ReadColumns,
+        begin: ReadRecords | ReadColumns | ReadSources | ReadBranches,
         calls: tuple[Call, ...],
-        end: GiveColumns | Deliver,
+        end: GiveColumns | GiveSources | Deliver,
     ) -> Segment:
         name = f"segment{len(self.chain)}"
         self.chain.append((name, after))
         return Segment(name, begin, calls, end, self._batch)
-
-
-def _expecting(rows: Rows, step: str, rules: Sequence[Expectation]) -> Rows:
-    if not rules:
-        return rows
-    names = [F.when(~F.coalesce(F.expr(rule.expression), F.lit(False)), F.lit(rule.name)) for rule in rules]
-    unmet = F.nullif(F.concat_ws(", ", *names), F.lit(""))
-    return replace(rows, frame=rows.frame.withColumn(UNMET, unmet), unmet=step)
 
 
 def load_decided(spark: SparkSession, stage: Stage, batch: BatchPlace, decision: Path) -> None:

@@ -47,6 +47,8 @@ def _source(source: Source) -> dict[str, Any]:
         "topics": list(source.topics),
         "duplicates": source.duplicates,
         "dedupe": None if source.dedupe is None else str(source.dedupe),
+        "stateful": None if source.stateful is None else str(source.stateful),
+        "join": None if source.join is None else str(source.join),
         "extra": None if schema is None else schema.extra,
         "columns": None if schema is None else _columns(schema),
         "rules": None if schema is None or schema.rules is None else _digest(schema.rules.schema),

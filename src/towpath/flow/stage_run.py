@@ -29,8 +29,8 @@ from towpath.flow.pilot import PilotState, Trouble
 from towpath.flow.probe import Outage, Probe
 from towpath.flow.sampling import Sampler
 from towpath.flow.searching import BatchGivenUp
-from towpath.flow.wish import Wish, WishKind
 from towpath.flow.stateful.operators import with_state
+from towpath.flow.wish import Wish, WishKind
 from towpath.log.spark_source import read_stream
 
 logger = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ class StageRun:
         records = read_stream(
             ground.spark, ground.log, ground.input_topics, starting, ground.settings.flow.max_batch_records
         )
-        records = with_state(records, ground.stage)
+        records = with_state(records, ground.stage, ground.topics.reentry, ground.max_record_bytes)
         writer = (
             records.writeStream.queryName(f"{ground.name}#{ground.row.generation}")
             .option("checkpointLocation", str(ground.checkpoint.spark))

@@ -199,7 +199,8 @@ def take_stage(database: Database, stages: StageStore, flow: str, stage: str, ow
 
 
 def _stage(row: Row) -> Stage:
-    flow, name, generation, topology, version, checkpoint, topics, starting, owner, launch, pilot, judge, sample = row[:13]
+    flow, name, generation, topology, version, checkpoint, topics, starting = row[:8]
+    owner, launch, pilot, judge, sample = row[8:13]
     return Stage(
         flow,
         name,

@@ -6,13 +6,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from towpath.errors import BadFlow
-from towpath.flow.nodes import Each, Step
+from towpath.flow.nodes import Each, Fork, Step
 from towpath.flow.reentry_record import INPUT_TOPIC
 from towpath.flow.worker.reading import UNMET
 from towpath.flow.worker.records import RECORD
 
 
-def taken(frame: DataFrame, step: Step, reentry: str | None = None) -> DataFrame:
+def taken(frame: DataFrame, step: Step | Fork, reentry: str | None = None) -> DataFrame:
     """The rows that the step takes. What has come back is of the topic in which it was read for the first time."""
     takes = step.takes
     if takes.topics is not None:
@@ -32,7 +32,7 @@ def _topic(reentry: str | None) -> Column:
     return F.when(topic == reentry, first).otherwise(topic)
 
 
-def check_types(frame: DataFrame, step: Step | Each) -> None:
+def check_types(frame: DataFrame, step: Step | Each | Fork) -> None:
     """`BadFlow` when no row can be of a type: the step would filter everything without a word."""
     if step.takes.types is None:
         return

@@ -169,9 +169,13 @@ class Tracer:
         look = self.sinks.find(stage, trace.topic, id, trace.partition, trace.offset)
         if look.found:
             return replace(trace, place=Place.LOADED, found=tuple(look.found), now="loaded")
-        loaded, filtered = _count(batch, "loaded"), _count(batch, "filtered")
-        if not filtered:
+        loaded, filtered, doubled = (_count(batch, name) for name in ("loaded", "filtered", "duplicate"))
+        if not filtered and not doubled:
             return replace(trace, place=Place.LOADED, now="loaded: its batch has filtered nothing")
+        if doubled and (not loaded or look.is_exact):
+            if not filtered:
+                return replace(trace, place=Place.DUPLICATE, now="dropped: its sender had sent it before")
+            return replace(trace, now="filtered, or dropped because its sender had sent it before")
         if not loaded or look.is_exact:
             steps = batch.counts.get("filtered", {})
             names = " or ".join(steps) if isinstance(steps, dict) else ""

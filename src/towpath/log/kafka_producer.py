@@ -9,8 +9,9 @@ settles it on the broker; the positions then say what happened.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import repeat
 
@@ -66,7 +67,8 @@ class KafkaLogTransaction:
             if is_tight(limit, settings):
                 self.flush()  # what was handed over before does not travel with it
             reports = map(partial, repeat(self._failed), repeat(topic), batch)
-            after = hand_over(self._client, topic, batch, partitions, after, reports)
+            with self._fatal_errors():
+                after = hand_over(self._client, topic, batch, partitions, after, reports)
         if after != first:
             self.sequences[topic] = after
         self._check()
@@ -79,10 +81,28 @@ class KafkaLogTransaction:
         self.positions.setdefault(group, {}).update(positions)
 
     def flush(self) -> None:
-        left = self._client.flush(self._kafka.timeout_s + GRACE_S)
+        with self._fatal_errors():
+            left = self._client.flush(self._kafka.timeout_s + GRACE_S)
         self._check()
         if left:
             raise LogUnavailable(f"{self._kafka.servers}: records were not taken within {self._kafka.timeout_s:g} s")
+
+    @contextmanager
+    def _fatal_errors(self) -> Iterator[None]:
+        """The client raises these wherever it is called; where it gives reports just then, it forgets what it was."""
+        try:
+            yield
+        except KafkaException as error:
+            raise self._kafka.failure(error, self._name) from error
+        except SystemError as error:
+            raise self._fatal_error() from error
+
+    def _fatal_error(self) -> Exception:
+        try:
+            self._client.begin_transaction()  # says so, because it can do nothing any more
+        except KafkaException as error:
+            return self._kafka.failure(error, self._name)
+        return LogError(f"{self._kafka.servers}: the client of producer {self._name!r} broke")
 
     @property
     def has_failed(self) -> bool:
@@ -155,9 +175,9 @@ class KafkaProducer:
             crash.here(CrashPoint.LOG_TRANSACTION_FILLED)
             self._send_positions(open_one)
         except BaseException:
-            self._abort()
             # After a record was refused the client has lost count: its next transaction would fail (librdkafka 2.16).
             self._is_usable = self._is_usable and not open_one.has_failed
+            self._abort()
             raise
         crash.here(CrashPoint.LOG_TRANSACTION_BEFORE_COMMIT)
         self._commit()
@@ -165,12 +185,23 @@ class KafkaProducer:
         self._sequences |= open_one.sequences
 
     def close(self) -> None:
-        if self._is_open:
+        if not self._is_open:
+            return
+        with suppress(ProducerFenced):  # then there is nothing left to abort
             self._abort()
-            self._is_open = self._is_usable = False
-            for consumer in self._consumers.values():
-                consumer.close()
-            self._client.close()
+        self._is_open = self._is_usable = False
+        for consumer in self._consumers.values():
+            consumer.close()
+        self._close_client()
+
+    def _close_client(self) -> None:
+        # One that was fenced cannot abort, and need not: the client warns of that, or raises it once more.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            try:
+                self._client.close()
+            except (KafkaException, SystemError):
+                self._client.close()
 
     def _check_usable(self) -> None:
         if not self._is_usable:

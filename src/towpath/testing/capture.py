@@ -43,7 +43,7 @@ class Capture:
         pass
 
     def writer(self, place: Place) -> CaptureWriter:
-        return CaptureWriter(Path(self.directory, f"{_file_name(place.output)}-{place.unit}.jsonl"))
+        return CaptureWriter(Path(self.directory, f"{_file_name(place.output)}-{_file_name(place.unit)}.jsonl"))
 
     def __str__(self) -> str:
         return f"a capture, instead of {self.target}"

@@ -94,7 +94,7 @@ def _try_stage(
         place = BatchPlace(flow.name, stage.name, "try", str(reports), NONCE, settings)
         limit = flow.max_record_bytes or settings.flow.max_record_bytes
         plan = Plan(replace(stage, outputs=outputs), place, {}, limit)
-        plan.job(spark.createDataFrame(list(_rows(records)), SCHEMA).coalesce(1)).collect()
+        plan.run(spark.createDataFrame(list(_rows(records)), SCHEMA).coalesce(1))
         outcome = gather([reports], plan.chain)
         tried.failed += sorted(outcome.failures, key=lambda one: (one.topic, one.offset))
         tried.filtered += outcome.filtered

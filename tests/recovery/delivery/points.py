@@ -1,25 +1,51 @@
-"""Which crash points a case can pass, by what it is made of; why the others cannot occur."""
+"""Which crash points a case passes, by what it is made of; why the others cannot occur there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
-from tests.recovery.delivery.shapes import Shape
+from tests.recovery.delivery.shapes import REFUSING, SHAPES, Shape
 
 from towpath.crash import CrashPoint as P
 from towpath.flow.strategy import Strategy
 
-DRIVER = (
-    P.GENERATION_BEGUN,
-    P.BATCH_FIXED,
-    P.BATCH_SNAPSHOT,
-    P.BATCH_LOADED,
-    P.OUTCOME_STORED,
-    P.ERRORS_SENT,
-    P.BATCH_COMMITTED,
-)
+TARGETS = ("topic", "kafka", "sqlite", "postgres", "files", "index")
+MAY_REFUSE = frozenset({"sqlite", "postgres", "index"})
+
+DRIVER = (P.BATCH_FIXED, P.BATCH_SNAPSHOT, P.BATCH_LOADED, P.OUTCOME_STORED, P.ERRORS_SENT, P.BATCH_COMMITTED)
 DECIDING = (P.DECISION_MADE, P.DECISION_STORED, P.BATCH_DECIDED)
-LOG = (P.PRODUCER_OPENED, P.LOG_TRANSACTION_FILLED, P.LOG_TRANSACTION_BEFORE_COMMIT, P.LOG_TRANSACTION_AFTER_COMMIT)
+LOG = (
+    P.PRODUCER_OPENED,
+    P.MARKS_READ,
+    P.LOG_TRANSACTION_FILLED,
+    P.LOG_TRANSACTION_BEFORE_COMMIT,
+    P.LOG_TRANSACTION_AFTER_COMMIT,
+)
+APPENDS = (P.APPEND_BEFORE_COMMIT, P.APPEND_AFTER_COMMIT)
+OF_SINK = {
+    "topic": (),
+    "kafka": (),
+    "sqlite": (P.TABLE_BEFORE_COMMIT, P.TABLE_AFTER_COMMIT),
+    "postgres": (P.TABLE_STAGED, P.TABLE_BEFORE_COMMIT, P.TABLE_AFTER_COMMIT),
+    "files": (P.FILES_COMPLETE, P.FILE_PUBLISHED, P.FILES_SYNCED),
+    "index": (P.BULK_SENT, P.INDEX_DONE),
+}
+WITH_MARKS = frozenset({P.TABLE_STAGED, P.TABLE_BEFORE_COMMIT, P.TABLE_AFTER_COMMIT})
+POINTS = tuple(
+    dict.fromkeys(
+        (
+            P.GENERATION_BEGUN,
+            *DRIVER,
+            *DECIDING,
+            P.WENT_AHEAD,
+            P.REFUSING_SINKS_DONE,
+            *LOG,
+            *APPENDS,
+            *(point for points in OF_SINK.values() for point in points),
+        )
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -33,25 +59,51 @@ class Case:
     second: P | None = None
 
     def __str__(self) -> str:
-        names = (self.shape.name, self.strategy, self.target, self.point, self.second)
-        return "-".join(filter(None, map(str, names)))
+        return "-".join(
+            (self.shape.name, self.strategy, self.target, self.point, *((self.second,) if self.second else ()))
+        )
 
     @property
     def batch(self) -> int:
         """In which batch it dies: the first or the second, in turn over the cases."""
         return 0 if self.point is P.GENERATION_BEGUN else sum(map(ord, str(self))) % 2
 
+    @property
+    def sinks(self) -> frozenset[str]:
+        """The kinds that it writes to."""
+        if self.shape is not REFUSING:
+            return frozenset({self.target})
+        return frozenset({self.target, "files" if self.target in MAY_REFUSE else "sqlite"})
+
     def why_not(self) -> str | None:
-        """Why the point cannot be passed; None: it must be."""
-        return why_not(self.shape, self.strategy, self.point)
+        """Why the point cannot be passed; None: it is."""
+        is_exact = self.strategy is Strategy.EXACTLY_ONCE
+        if self.point in DECIDING and not (is_exact and not self.shape.is_deterministic):
+            return "only exactly-once decides, and only stages that are not deterministic"
+        if self.point is P.WENT_AHEAD and self.strategy is not Strategy.AT_MOST_ONCE:
+            return "only at-most-once goes ahead"
+        if self.point in LOG and not is_exact:
+            return "only exactly-once uses transactions of the log"
+        if self.point in APPENDS and is_exact:
+            return "exactly-once appends nothing outside a transaction"
+        if self.point in WITH_MARKS and not is_exact:
+            return "only exactly-once writes tables with marks"
+        owners = {sink for sink, points in OF_SINK.items() if self.point in points}
+        if owners and not owners & self.sinks:
+            return f"it belongs to the sinks {', '.join(sorted(owners))}"
+        return None
 
 
-def why_not(shape: Shape, strategy: Strategy, point: P) -> str | None:
-    is_exact = strategy is Strategy.EXACTLY_ONCE
-    if point in DECIDING and not (is_exact and not shape.is_deterministic):
-        return "only stages that are not deterministic are decided, and only where each delivery counts"
-    if point is P.WENT_AHEAD and strategy is not Strategy.AT_MOST_ONCE:
-        return "only at-most-once commits before it writes"
-    if point in LOG and not is_exact:
-        return "only exactly-once writes with transactions of the log"
-    return None
+def product_of(shapes: tuple[Shape, ...] = tuple(SHAPES.values())) -> list[Case]:
+    """Every point with every strategy, sink and shape with which it can occur."""
+    every = (Case(*each) for each in product(shapes, Strategy, TARGETS, POINTS))
+    return [case for case in every if case.why_not() is None]
+
+
+def impossible() -> dict[str, int]:
+    """How many combinations cannot occur, by the reason."""
+    found: dict[str, int] = {}
+    for each in product(SHAPES.values(), Strategy, TARGETS, POINTS):
+        if (why := Case(*each).why_not()) is not None:
+            found[why] = found.get(why, 0) + 1
+    return found

@@ -26,8 +26,6 @@ from towpath.flow.ledger_row import BatchState
 from towpath.flow.strategy import Strategy
 from towpath.log import NewRecord
 
-Sabotage = Callable[[Flow], None]
-
 
 @dataclass
 class Rig:
@@ -41,22 +39,22 @@ class Rig:
 
     def run(self) -> list[str]:
         """Everything that is wrong in the end."""
-        self._send(0, COUNT // 2)
+        self.send(0, COUNT // 2)
         if self.case.batch:
             self.attempt()
-        self._send(COUNT // 2, COUNT)
+        self.send(COUNT // 2, COUNT)
         for point in filter(None, (self.case.point, self.case.second)):
             self.fired.append(self.attempt(point))
         self.finish()
         return self.problems()
 
-    def attempt(self, point: CrashPoint | None = None) -> bool:
+    def attempt(self, point: CrashPoint | None = None, *, when_free: bool = False) -> bool:
         """Run until idle or until death; whether it has died. The next one knows nothing of it."""
         runtime = self.world.connect()
         once = self.world.home / f"crash-{uuid4().hex}"
         crash.arm(None if point is None else Armed(point, once=once, victim=0))
         try:
-            self.world.run(self.flow())
+            self.world.run_when_free(self.flow()) if when_free else self.world.run(self.flow())
         except crash.Crashed:
             return True
         finally:
@@ -65,15 +63,15 @@ class Rig:
             runtime.close()
         return once.exists()
 
-    def finish(self) -> None:
+    def finish(self, *, when_free: bool = False) -> None:
         """Let it come to its end. A chain of stages may need several looks."""
         for _ in range(self.case.shape.stages):
-            assert not self.attempt()
+            assert not self.attempt(when_free=when_free)
 
     def flow(self) -> Flow:
         return self.case.shape.build(self.case.strategy, self.target, self.other)
 
-    def _send(self, start: int, stop: int) -> None:
+    def send(self, start: int, stop: int) -> None:
         log = self.world.connect().log
         for name in self.case.shape.topics:
             if name not in {each.name for each in log.topics()}:

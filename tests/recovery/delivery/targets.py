@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -116,3 +117,12 @@ class IndexTarget:
 
 def children(rows: Rows) -> Counter[Child]:
     return Counter((row["n"], row.get("child", 0)) for row in rows)
+
+
+TARGETS: dict[str, Callable[..., Target]] = {
+    "topic": TopicTarget,
+    "sqlite": SqliteTarget,
+    "postgres": PostgresTarget,
+    "files": FilesTarget,
+    "index": IndexTarget,
+}

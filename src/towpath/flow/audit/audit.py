@@ -33,6 +33,7 @@ from towpath.log.log import Log
 
 Telling = Callable[[str], Progress]  # given what is being read, where to tell how far it has come
 OWN_IDS = "its ids are the flow's own: which ones there should be, only its steps could say"
+BLIND = "records are deleted by which others would be known as duplicates: which ids there should be, nobody can say"
 NEWEST_OF_ID = "every record's id is there; the newest record of an id takes the place of the older ones"
 
 
@@ -98,7 +99,7 @@ class Audit:
         from towpath.flow.audit.sink_readers import open_reader  # sinks need their own packages
 
         ids = DeliveryIds(stage.flow, stage.name, name)
-        reader = open_reader(output.sink, self.log, stage.topics, ids)
+        reader = open_reader(output.sink, self.log, stage.topics, ids, self.deep.delivery)
         if isinstance(reader, Unreadable):
             return OutputVerdict(stage.name, name, delivered, Proof.NOT_PROVABLE, why=reader.why)
         try:
@@ -135,7 +136,7 @@ class Audit:
         self._take(check.run(_seen(reader.scan(starred(sink.target)), expected)))
         self._take(expected.problems() if expected is not None else ())
         proof = Proof.WRONG if len(self._problems) > before else Proof.PARTLY
-        why = OWN_IDS if expected is None else NEWEST_OF_ID
+        why = OWN_IDS if expected is None else BLIND if expected.is_blind else NEWEST_OF_ID
         return OutputVerdict(stage.name, output.name, delivered, proof, check.found, why=why)
 
     def _beyond(self, stage: StageRows) -> list[Range]:

@@ -17,6 +17,7 @@ from towpath.flow.audit.arrival import is_arrival
 from towpath.flow.audit.batch_row import BatchRow, StageRows
 from towpath.flow.audit.buckets import BUCKETS, Buckets
 from towpath.flow.audit.counting import TELL_EVERY, Progress
+from towpath.flow.audit.dropped import Dropped, in_order
 from towpath.flow.audit.errors import ErrorsFound
 from towpath.flow.audit.problem import Problem, ProblemKind
 from towpath.flow.audit.view import topic_state
@@ -44,30 +45,39 @@ class ExpectedIds:
     source: Source
     sink: IndexSink
     id: Template
+    dropped: Dropped | None = None
+    is_blind: bool = False  # records are gone by which others are known to be duplicates
     _places: list[tuple[BatchRow, Range]] = field(default_factory=list)
     _wanted: Buckets = field(default_factory=lambda: Buckets(_KEY_BYTES + _expected.size))
     _there: Buckets = field(default_factory=lambda: Buckets(_KEY_BYTES + _found.size))
 
     @classmethod
     def of(cls, stage: StageRows, output: Output) -> ExpectedIds | None:
-        """None where a step or an expectation stands between the records and the index."""
+        """None where a step or an expectation stands between the records and the index, or a function with state."""
         source, sink = output.input, output.sink
         if not isinstance(source, Source) or source.expectations or not isinstance(sink, IndexSink) or sink.id is None:
             return None
-        return cls(stage, output.name, source, sink, sink.id)
+        if source.stateful is not None or source.join is not None:
+            return None
+        return cls(stage, output.name, source, sink, sink.id, Dropped.of(source))
 
     def read(self, log: Log, errors: ErrorsFound, progress: Progress = lambda done: None) -> None:
         """Make the ids of all records that were loaded and can still be read."""
         fill = self.id.filler()
         for batch in self.stage.committed:
             failed = errors.marks.get(batch.hash, {})
-            for place in batch.ranges:
+            if self.dropped is not None:
+                self.dropped.begin(batch)
+            for place in in_order(batch):
                 if not is_arrival(self.stage.flow, place.topic) or place.topic not in self.source.topics:
                     continue
+                self.is_blind = self.is_blind or (self.dropped is not None and not _is_whole(log, place))
                 number = len(self._places)
                 self._places.append((batch, place))
                 marks = failed.get(place.spot, ())
                 for record in _records(log, place):
+                    if self.dropped is not None and self.dropped.is_dropped(record):
+                        continue
                     if record.offset not in marks and (made := self._made(record, place, fill)) is not None:
                         self._wanted.add(_key(made[0]) + _expected.pack(made[1], number, record.offset))
                         if self._wanted.count % TELL_EVERY == 0:
@@ -81,7 +91,7 @@ class ExpectedIds:
         """What should be there and is not, or only as an older record has left it."""
         count = 0
         with self._wanted, self._there:
-            for bucket in range(BUCKETS):
+            for bucket in range(0 if self.is_blind else BUCKETS):
                 for at, offset, told in self._missing(bucket):
                     count += 1
                     if count <= MOST_LISTED:
@@ -127,6 +137,11 @@ class ExpectedIds:
 
 def _key(id: str) -> bytes:
     return sha256(id.encode(errors="surrogatepass")).digest()
+
+
+def _is_whole(log: Log, place: Range) -> bool:
+    topic = topic_state(log, place.topic)
+    return topic.id == place.topic_id and topic.starts.get(place.partition, place.stop) <= place.start
 
 
 def _records(log: Log, place: Range) -> Iterator[Record]:

@@ -20,6 +20,7 @@ from towpath.flow.sinks.table import TableSink
 from towpath.flow.sinks.table_errors import sink_errors
 from towpath.flow.sinks.topic import TopicSink
 from towpath.flow.sinks.topic_record import DELIVERY
+from towpath.flow.strategy import Strategy
 from towpath.flow.template import Template
 from towpath.log.log import Log
 
@@ -121,14 +122,14 @@ class CoordinatesReader:
 
 @dataclass(slots=True)
 class TopicReader:
-    """The records of topics. At least once: a delivery may be there several times."""
+    """The records of topics. Unless the flow is exactly-once a delivery may be there several times."""
 
     sink: TopicSink
     log: Log
+    is_idempotent: bool = False
     reach: Reach = Reach.ALL
     why_part = "the topic keeps its records only for a time"
     per_batch = False
-    is_idempotent = False
     flaws: list[Flaw] = field(default_factory=list)
 
     def delivered(self) -> Iterator[Delivered]:
@@ -150,7 +151,11 @@ class TopicReader:
 
 
 def open_reader(
-    sink: Sink, log: Log, topics: Mapping[str, Sequence[str]], ids: DeliveryIds
+    sink: Sink,
+    log: Log,
+    topics: Mapping[str, Sequence[str]],
+    ids: DeliveryIds,
+    strategy: Strategy = Strategy.AT_LEAST_ONCE,
 ) -> SinkReader | IndexReader | Unreadable:
     """How an output is read back. An `IndexReader` is for documents whose ids are the flow's own."""
     match sink:
@@ -163,7 +168,7 @@ def open_reader(
         case IndexSink():
             return IndexReader(sink)
         case TopicSink():
-            return TopicReader(sink, log)
+            return TopicReader(sink, log, strategy.has_marks)
         case OwnSink():
             return OwnReader(sink)
     return Unreadable("this sink offers no delivered(): it cannot be read back")

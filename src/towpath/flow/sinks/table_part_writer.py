@@ -63,6 +63,8 @@ class TablePartWriter:
             refusals += self._write(write, made)
             mark = part.mark(refused_ids(refusals))
             self._tables.marks.put(tx, self._unit, part.number, self._launch, mark)
+            if not part.number:
+                self._tables.marks.forget(tx, self._unit)
             crash.here(CrashPoint.TABLE_BEFORE_COMMIT)
         crash.here(CrashPoint.TABLE_AFTER_COMMIT)
         return refusals

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WHOLE = 0  # the one part of a unit
 # A row that is refused only when it is moved has to be found again. Of more than this the batch is tried once more
 # instead, with the refusals that the mark has: the memory of a task does not grow with its unit.
-KEPT_BYTES = 32 << 20
+KEPT_BYTES = 16 << 20
 
 
 class TableStagedWriter:

@@ -1,13 +1,14 @@
-"""What an operator with state does, apart from Spark: a keeper says by what key records belong together, and decides."""
+"""What an operator with state does, apart from Spark: says by what key records belong together, and decides."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Protocol
 
 from towpath.flow.stateful.verdict import Verdict
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ShardState = dict[bytes, Any]  # by key; what msgpack can hold
 

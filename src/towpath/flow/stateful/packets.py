@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from zlib import crc32
 
 import pyarrow as pa
@@ -46,9 +47,7 @@ class Pack:
         keyed, shards = keyed.take(order), shards.take(order)
         runs = pc.run_end_encode(shards)
         starts = [0, *runs.run_ends.to_pylist()]
-        packets = [
-            write_packet(keyed.slice(start, stop - start)) for start, stop in zip(starts, starts[1:], strict=False)
-        ]
+        packets = [write_packet(keyed.slice(start, stop - start)) for start, stop in pairwise(starts)]
         return pa.RecordBatch.from_arrays([runs.values, pa.array(packets, pa.binary())], schema=_PACKETS)
 
 

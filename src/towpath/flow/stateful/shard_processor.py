@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from towpath.flow.stateful.keeper import Keeper, ShardState
 from towpath.flow.stateful.packets import KEY, PACKET, SHARD, in_order, write_packet
-from towpath.flow.stateful.verdict import VERDICT
+from towpath.flow.stateful.verdict import VERDICT, Verdict
 
 NOW = "now_ms"
 STATE = "keys binary"
@@ -51,7 +51,26 @@ class ShardProcessor(StatefulProcessor):
         at = records.schema.get_field_index(VERDICT)
         known = records.column(at).to_pylist()
         texts = [old if new is None else new.encode() for old, new in zip(known, said, strict=True)]
-        return records.set_column(at, VERDICT, pa.array(texts, pa.binary()))
+        return _rewritten(records.set_column(at, VERDICT, pa.array(texts, pa.binary())), said)
 
     def close(self) -> None:
         pass
+
+
+def _rewritten(records: pa.Table, said: Sequence[Verdict | None]) -> pa.Table:
+    """The records with the values and headers that were put in place of theirs."""
+    places = {at: verdict for at, verdict in enumerate(said) if verdict is not None and verdict.value is not None}
+    if not places:
+        return records
+    values, headers = (records.column(name).to_pylist() for name in ("value", "headers"))
+    for at, verdict in places.items():
+        values[at] = verdict.value
+        if verdict.header is not None:
+            name, value = verdict.header
+            headers[at] = [*(headers[at] or ()), {"key": name, "value": value}]
+    for name, cells in (("value", values), ("headers", headers)):
+        column = records.schema.get_field_index(name)
+        records = records.set_column(
+            column, records.schema.field(column), pa.array(cells, records.schema.types[column])
+        )
+    return records

@@ -31,7 +31,7 @@ class Backlog:
             self._bytes += sum(len(payload) for each in slim for payload in each.payloads)
             return
         if self._file is None:
-            self._file = self._closing.enter_context(tempfile.TemporaryFile())
+            self._file = self._closing.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - closed with the task
         pickle.dump(slim, self._file, pickle.HIGHEST_PROTOCOL)
 
     def __iter__(self) -> Iterator[Sequence[Deliveries]]:

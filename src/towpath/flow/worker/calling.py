@@ -31,6 +31,8 @@ class Call:
     topic_ids: Mapping[str, str]
     ids: DeliveryIds  # of inputs: of what is delivered to no output yet
     reentry: Reentry | None = None
+    hash: str = ""  # of the batch
+    outputs: tuple[str, ...] = ()  # names, where the function gives documents by name
 
 
 class Caller:
@@ -66,6 +68,8 @@ class Caller:
         inputs: list[int] = []
         befores: list[Document] = []
         documents: list[Document] = []
+        tags: list[int | str] = []
+        outputs = self._call.outputs
         breadcrumb.enter(self._call.step)
         for input, document, before in zip(chunk.inputs, chunk.documents, chunk.befores, strict=True):
             if not (takes_everything or takes.has(shown_topics[input], document)):
@@ -80,7 +84,13 @@ class Caller:
             except BaseException as error:
                 failed.setdefault(input, self._failure(error))
                 continue
-            if type(given) is dict:
+            if outputs and given is not None:
+                named = self._by_name(given, input, failed)
+                inputs += [input] * len(named)
+                befores += [before] * len(named)
+                documents += [one for _, one in named]
+                tags += [name for name, _ in named]
+            elif type(given) is dict:
                 inputs.append(input)
                 befores.append(before)
                 documents.append(given)
@@ -91,6 +101,7 @@ class Caller:
                 documents += several
         breadcrumb.leave()
         chunk.inputs, chunk.befores, chunk.documents = inputs, befores, documents
+        chunk.tags = tags if outputs else None
 
     def _caller(self, records: Records) -> Callable[[Document, int], Any]:
         """The function with what it wants to know, and its time limit."""
@@ -124,14 +135,36 @@ class Caller:
     def _info(self, records: Records, input: int) -> object:
         topic, partition, offset = records.topic_keys[input], records.partitions[input], records.offsets[input]
         id = self._call.ids.of(self._call.topic_ids.get(topic, topic), partition, offset, 0)
-        return records.info(input, id.hex())
+        return records.info(input, id.hex(), self._call.hash)
 
     def _several(self, given: Any, input: int, failed: dict[int, Failure]) -> Sequence[Document]:
         if isinstance(given, list | tuple) and all(type(one) is dict for one in given):
             return given
         what = f"gave {type(given).__name__}; an each step returns a dict, a list of dicts, or None"
+        return self._refuse(what, input, failed)
+
+    def _by_name(self, given: Any, input: int, failed: dict[int, Failure]) -> Sequence[tuple[str, Document]]:
+        """The documents with the names of the outputs for which they are."""
+        names = self._call.outputs
+        if type(given) is not dict or not given.keys() <= set(names):
+            what = f"a dict with {', '.join(map(repr, given))}" if type(given) is dict else type(given).__name__
+            self._refuse(f"gave {what}; it returns a dict by output, of {', '.join(map(repr, names))}", input, failed)
+            return ()
+        found: list[tuple[str, Document]] = []
+        for name in names:
+            value = given.get(name)
+            several = () if value is None else (value,) if type(value) is dict else self._several(value, input, failed)
+            found += [(name, one) for one in several]
+        return found
+
+    def _refuse(self, what: str, input: int, failed: dict[int, Failure]) -> Sequence[Document]:
         failed.setdefault(input, Failure(ErrorCode.TRANSFORM_FAILED, self._call.step, "TypeError", what))
         return ()
+
+
+def open_by_call(calls: Sequence[Call], breadcrumb: Breadcrumb, watchdog: Watchdog | None) -> dict[int, Caller]:
+    """One for each call, by its identity."""
+    return {id(call): Caller(call, breadcrumb, watchdog) for call in calls}
 
 
 def open_callers(calls: Sequence[Call], breadcrumb: Breadcrumb, watchdog: Watchdog | None) -> list[Caller]:

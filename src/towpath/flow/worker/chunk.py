@@ -33,6 +33,7 @@ class Chunk:
     columns: list[pa.Array] = field(default_factory=list)  # the rows as columns, until a function has changed them
     filtered: Counter[str] = field(default_factory=Counter)  # inputs without rows, by the step that gave none
     gone: dict[int, str] = field(default_factory=dict)  # the same one by one, where something has come back
+    tags: list[int | str] | None = None  # of rows from several branches: the branch of each
 
     def fail(self, failures: dict[int, Failure]) -> None:
         """Take out all rows of these inputs."""
@@ -46,6 +47,8 @@ class Chunk:
         if self.columns:
             places = pa.array(rows, pa.int64())
             self.columns = [column.take(places) for column in self.columns]
+        if self.tags is not None:
+            self.tags = [self.tags[row] for row in rows]
         documents = [self.documents[row] for row in rows]
         # That nothing was changed shows by both being the same list: it saves looking for changes.
         self.befores = documents if self.befores is self.documents else [self.befores[row] for row in rows]
@@ -62,4 +65,16 @@ class Chunk:
     def fork(self) -> Chunk:
         """The same rows for another output, whose functions may do to the documents what they want."""
         documents = [copied(document) for document in self.documents]
-        return Chunk(self.records, self.inputs, documents, self.befores)
+        return Chunk(self.records, self.inputs, documents, self.befores, tags=self.tags)
+
+    def of(self, tag: int | str) -> Chunk:
+        """The rows of one branch. Their documents are shared: fork it before a function gets them."""
+        tags = self.tags or ()
+        rows = [row for row, own in enumerate(tags) if own == tag]
+        picked = Chunk(self.records, self.inputs, self.documents, self.befores)
+        picked.keep(rows)
+        return picked
+
+    def view(self) -> Chunk:
+        """The same rows for somebody who takes some of them out."""
+        return Chunk(self.records, self.inputs, self.documents, self.befores, dict(self.failed), tags=self.tags)

@@ -109,9 +109,7 @@ class Writing:
         if not refused or not len(deliveries):
             return deliveries
         chunk = deliveries.source
-        kept = [
-            at for at, input in enumerate(chunk.inputs) if chunk.records.coordinates(input) not in refused
-        ]
+        kept = [at for at, input in enumerate(chunk.inputs) if chunk.records.coordinates(input) not in refused]
         return deliveries if len(kept) == len(deliveries) else deliveries.only(kept)
 
     def _without_known(self, deliveries: Deliveries, known: Mapping[bytes, Failure]) -> Deliveries:

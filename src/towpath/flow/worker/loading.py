@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -10,25 +10,31 @@ from towpath.flow.failure import Failure
 from towpath.flow.sinks.sink import Deliveries, Sink
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.breadcrumb import Breadcrumb
-from towpath.flow.worker.calling import Call, open_callers
+from towpath.flow.worker.calling import Call, Caller, open_by_call, open_callers
 from towpath.flow.worker.chunk import Chunk
 from towpath.flow.worker.decision import DecisionFile
 from towpath.flow.worker.delivering import Delivering
 from towpath.flow.worker.preparing import Columns, Preparer
 from towpath.flow.worker.report import Report
 from towpath.flow.worker.watchdog import Watchdog
+from towpath.flow.worker.ways import Alternatives, Walk, Way
 
 EVERY_OUTPUT = "every output"  # has filtered it, each by functions of its own
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One output: the calls that only it needs, and the sink."""
+    """One output: the calls that only it needs, and the sink. With `ways` rows come by these in place of `calls`."""
 
     output: str
     sink: Sink
     calls: tuple[Call, ...]
     columns: Columns
+    ways: tuple[Way, ...] = ()
+
+    @property
+    def all_calls(self) -> list[Call]:
+        return [*self.calls, *(hop for way in self.ways for hop in way.hops if isinstance(hop, Call))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,10 @@ class Deliver:
         outputs = [Prepared(load, batch, breadcrumb, watchdog) for load in self.loads]
         sinks = {load.output: load.sink for load in self.loads}
         end = DecisionFile(batch, unit, closing) if self.decides else Delivering(sinks, batch, unit, report, closing)
+        callers = open_by_call([call for load in self.loads for call in load.all_calls], breadcrumb, watchdog)
+        has_ways = any(load.ways for load in self.loads)
         for chunk in _then(first, chunks):
-            deliveries = prepare_all(outputs, chunk)
+            deliveries = prepare_ways(outputs, chunk, callers) if has_ways else prepare_all(outputs, chunk)
             if batch.reentry is not None:
                 named = zip(self.loads, deliveries, strict=True)
                 deliveries = [batch.reentry.missing(load.output, each) for load, each in named]
@@ -79,12 +87,21 @@ class Prepared:
     def __init__(self, load: Load, batch: BatchPlace, breadcrumb: Breadcrumb, watchdog: Watchdog | None) -> None:
         self._callers = open_callers(load.calls, breadcrumb, watchdog)
         self._preparer = Preparer(load.output, load.sink, load.columns, batch)
+        self._ways = load.ways or (Way(None, load.calls, load.columns),)
+        self._alternatives = Alternatives(load.output, load.sink, self._ways, batch)
 
     def prepare(self, chunk: Chunk) -> Deliveries:
         """What this output gets of the chunk; inputs that cannot be delivered fail in it."""
         for caller in self._callers:
             caller.run(chunk)
         return self._preparer.deliveries(chunk)
+
+    def come(self, walk: Walk) -> list[Chunk]:
+        """What has come to it, by way."""
+        return [walk.end(way) for way in self._ways]
+
+    def prepare_come(self, come: list[Chunk]) -> tuple[Deliveries, Chunk]:
+        return self._alternatives.deliveries(come)
 
     def prepare_less(self, chunk: Chunk, failed: dict[int, Failure]) -> Deliveries:
         """The same without inputs that have failed for another output."""
@@ -105,11 +122,29 @@ def prepare_all(outputs: list[Prepared], chunk: Chunk) -> list[Deliveries]:
     if failed:
         prepared = [output.prepare_less(fork, failed) for output, fork in zip(outputs, forks, strict=True)]
         chunk.fail(failed)
-    delivered = {input for fork in forks for input in fork.inputs}
+    _keep_delivered(chunk, {input for fork in forks for input in fork.inputs})
+    return prepared
+
+
+def prepare_ways(outputs: list[Prepared], chunk: Chunk, callers: Mapping[int, Caller]) -> list[Deliveries]:
+    """The same where rows come by several ways."""
+    walk = Walk(chunk, callers)
+    come = [output.come(walk) for output in outputs]
+    prepared = [output.prepare_come(each) for output, each in zip(outputs, come, strict=True)]
+    failed = {input: failure for _, made in reversed(prepared) for input, failure in made.failed.items()}
+    if failed:
+        for each in (each for chunks in come for each in chunks):
+            each.fail(failed)
+        prepared = [output.prepare_come(each) for output, each in zip(outputs, come, strict=True)]
+        chunk.fail(failed)
+    _keep_delivered(chunk, {input for _, made in prepared for input in made.inputs})
+    return [deliveries for deliveries, _ in prepared]
+
+
+def _keep_delivered(chunk: Chunk, delivered: set[int]) -> None:
     if gone := chunk.count_inputs() - len(delivered):
         chunk.filtered[EVERY_OUTPUT] += gone
         chunk.keep([row for row, input in enumerate(chunk.inputs) if input in delivered])
-    return prepared
 
 
 def _then(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:

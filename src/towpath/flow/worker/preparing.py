@@ -52,13 +52,14 @@ class Preparer:
         """The deliveries of a chunk; an input of which one row cannot be made into a delivery fails as a whole."""
         while True:
             failed: dict[int, Failure] = {}
-            payloads = self._payloads(chunk, failed)
-            made = self._named(chunk, payloads, failed)
+            payloads = self.payloads(chunk, failed)
+            made = self.named(chunk, payloads, failed)
             if not failed:
                 return made
             chunk.fail(failed)
 
-    def _named(self, chunk: Chunk, payloads: list[bytes], failed: dict[int, Failure]) -> Deliveries:
+    def named(self, chunk: Chunk, payloads: list[bytes], failed: dict[int, Failure]) -> Deliveries:
+        """Deliveries of texts that are made; an input for which a name cannot be made is put to `failed`."""
         records, reentry = chunk.records, self._batch.reentry
         if reentry is not None:
             records = reentry.as_first_read(records)
@@ -76,7 +77,7 @@ class Preparer:
             source=chunk,
         )
 
-    def _payloads(self, chunk: Chunk, failed: dict[int, Failure]) -> list[bytes]:
+    def payloads(self, chunk: Chunk, failed: dict[int, Failure]) -> list[bytes]:
         """The text of each row. Rows with the same fields to write are written together: that is much quicker."""
         values = chunk.records.values
         payloads = [values[input] or b"{}" for input in chunk.inputs]

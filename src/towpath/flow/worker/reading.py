@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -49,6 +49,8 @@ class ReadRecords:
         known |= {at: verdict.failure for at, verdict in records.verdicts.items() if verdict.failure is not None}
         known = {at: failure for at, failure in known.items() if at not in placed} if placed else known
         report.counts.placed.update(placed.values())
+        for verdict in records.verdicts.values():
+            report.counts.placed.update(verdict.moves or {})
         if known or others or placed:
             values = [
                 b"{}" if at in known or at in others or at in placed else value for at, value in enumerate(values)
@@ -68,7 +70,27 @@ class ReadRecords:
             chunk.columns = columns.columns
             chunk.fail({chunk.inputs[row]: failure for row, failure in unfit.items()})
         report.counts.entered += len(chunk.documents)
+        self._give(chunk)
         return chunk
+
+    def _give(self, chunk: Chunk) -> None:
+        """Put what a stateful step has made of the records in their places."""
+        given = {at: verdict.given for at, verdict in chunk.records.verdicts.items() if verdict.given is not None}
+        if not given:
+            return
+        gone = [input for input in chunk.inputs if given.get(input) == []]
+        rows = [
+            (input, before, document)
+            for input, before in zip(chunk.inputs, chunk.befores, strict=True)
+            for document in given.get(input, (before,))
+        ]
+        chunk.inputs = [input for input, _, _ in rows]
+        chunk.befores = [before for _, before, _ in rows]
+        chunk.documents = [document for _, _, document in rows]
+        chunk.columns = []
+        chunk.filtered[self.source] += len(gone)
+        if self.reentry is not None:
+            chunk.gone |= dict.fromkeys(gone, self.source)
 
     def _known_failures(self, records: Records) -> dict[int, Failure]:
         if not self.excluded:
@@ -90,7 +112,7 @@ class ReadColumns:
     has_expectations: bool
 
     def chunks(self, batches: Iterator[pa.RecordBatch], report: Report) -> Iterator[Chunk]:
-        for batch in _whole_inputs(batches):
+        for batch in whole_inputs(batches):
             yield self._chunk(batch, report)
 
     def _chunk(self, batch: pa.RecordBatch, report: Report) -> Chunk:
@@ -98,7 +120,7 @@ class ReadColumns:
         if struct.null_count:
             raise NoRecord(self.step)
         records = Records.of_struct(struct)
-        inputs = _first_rows(records)
+        inputs = first_rows(records)
         documents = self._documents(batch)
         chunk = Chunk(records, inputs, documents, documents)
         chunk.columns = [batch.column(at) for at, name in enumerate(batch.schema.names) if name not in (RECORD, UNMET)]
@@ -106,7 +128,7 @@ class ReadColumns:
         if self.has_expectations:
             unmet = batch.column(UNMET)
             if unmet.null_count < len(unmet):
-                chunk.fail(self._not_met(chunk, unmet.to_pylist()))
+                chunk.fail(not_met(chunk, [self.step] * len(unmet), unmet.to_pylist()))
         return chunk
 
     def _documents(self, batch: pa.RecordBatch) -> list[Document]:
@@ -116,12 +138,14 @@ class ReadColumns:
         names = self.names
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def _not_met(self, chunk: Chunk, unmet: list[str | None]) -> dict[int, Failure]:
-        return {
-            chunk.inputs[row]: Failure(ErrorCode.NOT_VALID, self.step, bounded(rules, 200), f"not met: {rules}")
-            for row, rules in enumerate(unmet)
-            if rules is not None
-        }
+
+def not_met(chunk: Chunk, steps: Sequence[str], unmet: Sequence[str | None]) -> dict[int, Failure]:
+    """The inputs of which a row does not meet the expectations of its step."""
+    return {
+        chunk.inputs[row]: Failure(ErrorCode.NOT_VALID, steps[row], bounded(rules, 200), f"not met: {rules}")
+        for row, rules in enumerate(unmet)
+        if rules is not None
+    }
 
 
 class NoRecord(ValueError):
@@ -133,7 +157,7 @@ class NoRecord(ValueError):
         )
 
 
-def _whole_inputs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def whole_inputs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches cut so that the rows of one input are never in two of them."""
     carried: pa.RecordBatch | None = None
     for batch in batches:
@@ -160,7 +184,7 @@ def _last_input(batch: pa.RecordBatch) -> int:
     return last
 
 
-def _first_rows(records: Records) -> list[int]:
+def first_rows(records: Records) -> list[int]:
     """For each row the first row of the same input."""
     first = 0
     rows = []

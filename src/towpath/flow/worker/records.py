@@ -16,7 +16,11 @@ RECORD_TYPE = pa.struct(list(ARROW_SCHEMA))
 
 
 class RecordInfo(NamedTuple):
-    """What an `each` function may ask about the record that it works on. `id` is the same on every attempt."""
+    """What an `each` function may ask about the record that it works on.
+
+    `id`, its delivery id, and `delivery_hash`, that of its batch, are the same on every attempt: effects outside can be
+    made idempotent by them. A replay has the same id, in another batch.
+    """
 
     topic: str
     partition: int
@@ -25,6 +29,7 @@ class RecordInfo(NamedTuple):
     key: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     id: str
+    delivery_hash: str = ""
 
 
 class Records:
@@ -99,7 +104,7 @@ class Records:
     def coordinates(self, at: int) -> tuple[str, int, int]:
         return self.topics[at], self.partitions[at], self.offsets[at]
 
-    def info(self, at: int, id: str) -> RecordInfo:
+    def info(self, at: int, id: str, delivery_hash: str = "") -> RecordInfo:
         return RecordInfo(
             self.topics[at],
             self.partitions[at],
@@ -108,6 +113,7 @@ class Records:
             self.keys[at],
             self.headers(at),
             id,
+            delivery_hash,
         )
 
     def _list(self, name: str) -> list[Any]:

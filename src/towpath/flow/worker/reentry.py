@@ -93,7 +93,11 @@ class Reentry:
         """Those that the output does not have yet: what comes back may be for other outputs only."""
         chunk = deliveries.source
         done = {at for at, each in self.first_readings(chunk.records).items() if output in each.delivered}
-        return deliveries.only([row for row, input in enumerate(chunk.inputs) if input not in done]) if done else deliveries
+        return (
+            deliveries.only([row for row, input in enumerate(chunk.inputs) if input not in done])
+            if done
+            else deliveries
+        )
 
     @property
     def old_ids(self) -> dict[str, str]:

@@ -14,11 +14,12 @@ from towpath import crash
 from towpath.flow.codes import ErrorCode
 from towpath.flow.fault import encode_fault
 from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.branching import GiveSources, ReadBranches, ReadSources
 from towpath.flow.worker.breadcrumb import SUFFIX, Breadcrumb
 from towpath.flow.worker.calling import Call, Caller, open_callers, open_watchdog
 from towpath.flow.worker.chunk import Chunk
-from towpath.flow.worker.giving import GiveColumns
 from towpath.flow.worker.delivering import WorkerFault
+from towpath.flow.worker.giving import GiveColumns
 from towpath.flow.worker.loading import Deliver
 from towpath.flow.worker.reading import NoRecord, ReadColumns, ReadRecords
 from towpath.flow.worker.report import Report
@@ -29,9 +30,9 @@ class Segment:
     """Begin, calls, end: columns for the JVM, or deliveries, after which nothing goes back."""
 
     name: str
-    begin: ReadRecords | ReadColumns
+    begin: ReadRecords | ReadColumns | ReadSources | ReadBranches
     calls: tuple[Call, ...]
-    end: GiveColumns | Deliver
+    end: GiveColumns | GiveSources | Deliver
     batch: BatchPlace
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -51,7 +52,7 @@ class Segment:
             watchdog = open_watchdog(self._all_calls(), breadcrumb, closing)
             callers = open_callers(self.calls, breadcrumb, watchdog)
             chunks = self._called(batches, callers, report)
-            if isinstance(self.end, GiveColumns):
+            if isinstance(self.end, GiveColumns | GiveSources):
                 for chunk in chunks:
                     yield self.end.batch(chunk, report)
             else:
@@ -60,8 +61,8 @@ class Segment:
         breadcrumb.close()
 
     def _all_calls(self) -> list[Call]:
-        ends = () if isinstance(self.end, GiveColumns) else self.end.loads
-        return [*self.calls, *(call for load in ends for call in load.calls)]
+        ends = () if isinstance(self.end, GiveColumns | GiveSources) else self.end.loads
+        return [*self.calls, *(call for load in ends for call in load.all_calls)]
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

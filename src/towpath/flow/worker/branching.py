@@ -1,0 +1,127 @@
+"""How a segment begins where a stage has several sources, or several branches in the JVM: rows know their branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import pyarrow as pa
+
+from towpath.flow.text.reading import read_documents
+from towpath.flow.worker.chunk import Chunk, Document
+from towpath.flow.worker.reading import UNMET, NoRecord, ReadRecords, first_rows, not_met, whole_inputs
+from towpath.flow.worker.records import RECORD, RECORD_TYPE, Records
+from towpath.flow.worker.reentry import Reentry
+from towpath.flow.worker.report import Report
+
+BRANCH = "_branch"
+OWN = "_own"  # and the number of the branch: its columns
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSources:
+    """Begins with records of several sources, each of topics of its own. They are the branches."""
+
+    sources: tuple[ReadRecords, ...]
+    topics: tuple[frozenset[str], ...]
+    reentry: Reentry | None = None
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], report: Report) -> Iterator[Chunk]:
+        for batch in batches:
+            owners = self._owners(Records.of_batch(batch)) if batch.num_rows else []
+            for number, source in enumerate(self.sources):
+                rows = [row for row, owner in enumerate(owners) if owner == number]
+                if not rows:
+                    continue
+                own = batch if len(rows) == batch.num_rows else batch.take(pa.array(rows, pa.int64()))
+                for chunk in source.chunks(iter([own]), report):
+                    chunk.tags = [number] * len(chunk.inputs)
+                    yield chunk
+
+    def _owners(self, records: Records) -> list[int]:
+        """The source of each record; the first one answers for what is of none."""
+        shown = records if self.reentry is None else self.reentry.as_first_read(records)
+        owners = {topic: number for number, topics in enumerate(self.topics) for topic in topics}
+        return [owners.get(topic, 0) for topic in shown.topics]
+
+
+@dataclass(frozen=True, slots=True)
+class GiveSources:
+    """Ends with the columns of several sources, those of each in a struct."""
+
+    columns: tuple[pa.Schema, ...]
+
+    def arrow(self) -> pa.Schema:
+        own = [pa.field(f"{OWN}{number}", self._type(number)) for number in range(len(self.columns))]
+        return pa.schema([*own, (RECORD, RECORD_TYPE)])
+
+    def _type(self, number: int) -> pa.StructType:
+        return pa.struct(list(self.columns[number]) or [("_", pa.bool_())])
+
+    def batch(self, chunk: Chunk, report: Report) -> pa.RecordBatch:
+        report.add(chunk)
+        count = len(chunk.inputs)
+        branch = chunk.tags[0] if chunk.tags else None
+        arrays = [
+            self._struct(chunk, number) if number == branch else pa.nulls(count, self._type(number))
+            for number in range(len(self.columns))
+        ]
+        record = chunk.records.struct().take(pa.array(chunk.inputs, pa.int64()))
+        return pa.RecordBatch.from_arrays([*arrays, record], schema=self.arrow())
+
+    def _struct(self, chunk: Chunk, number: int) -> pa.StructArray:
+        columns = chunk.columns if len(self.columns[number]) else [pa.array([True] * len(chunk.inputs), pa.bool_())]
+        return pa.StructArray.from_arrays(columns, fields=list(self._type(number)))
+
+
+@dataclass(frozen=True, slots=True)
+class Limb:
+    """One branch in the JVM. Without names its documents are read from the text of the records."""
+
+    step: str
+    names: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBranches:
+    """Begins with the rows of several branches, packed into one DataFrame."""
+
+    limbs: tuple[Limb, ...]
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], report: Report) -> Iterator[Chunk]:
+        for batch in whole_inputs(batches):
+            yield self._chunk(batch, report)
+
+    def _chunk(self, batch: pa.RecordBatch, report: Report) -> Chunk:
+        struct = batch.column(RECORD)
+        if struct.null_count:
+            raise NoRecord(" or ".join(limb.step for limb in self.limbs))
+        records = Records.of_struct(struct)
+        branches: list[int] = batch.column(BRANCH).to_pylist()
+        documents: list[Document] = [{} for _ in branches]
+        for number, limb in enumerate(self.limbs):
+            rows = [row for row, branch in enumerate(branches) if branch == number]
+            for row, document in zip(rows, self._documents(batch, number, limb, rows, records), strict=True):
+                documents[row] = document
+        chunk = Chunk(records, first_rows(records), documents, documents, tags=list(branches))
+        report.counts.entered += chunk.count_inputs()
+        unmet = batch.column(UNMET)
+        if unmet.null_count < len(unmet):
+            steps = [self.limbs[branch].step for branch in branches]
+            chunk.fail(not_met(chunk, steps, unmet.to_pylist()))
+        return chunk
+
+    def _documents(
+        self, batch: pa.RecordBatch, number: int, limb: Limb, rows: list[int], records: Records
+    ) -> list[Document]:
+        if limb.names is None:
+            # It was read once already, and strictly.
+            values = [records.values[row] for row in rows]
+            read, _ = read_documents(values, step=limb.step, max_bytes=1 << 62, duplicates="keep")
+            return cast(list[Document], read)
+        if not limb.names:
+            return [{} for _ in rows]
+        own = batch.column(f"{OWN}{number}").take(pa.array(rows, pa.int64()))
+        documents: list[Document] = own.to_pylist(maps_as_pydicts="strict")
+        return documents

@@ -1,0 +1,107 @@
+"""A function that remembers: its state goes from batch to batch, and only what succeeds changes it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.flows import World
+
+from towpath import Flow, table, topic
+from towpath.errors import BadFlow
+from towpath.flow.stateful import Dedupe, field
+from towpath.flow.stateful.stateful_step import Moment
+from towpath.log import NewRecord
+
+WORDS = {"skip": 0, "twice": 2}
+
+
+def totals(home: Path, dedupe: Dedupe | None = None) -> Flow:
+    """A running sum for each customer; some give nothing, some two, one raises after it has changed the state."""
+    flow = Flow("totals")
+
+    @flow.stateful(topic("orders", dedupe=dedupe), key=field("customer"), schema="customer string, cents bigint")
+    def summed(order: dict[str, Any], state: dict[str, Any], moment: Moment) -> Any:
+        state["cents"] = state.get("cents", 0) + order["cents"]
+        if order["cents"] == 13:
+            raise ValueError("unlucky")
+        assert moment.key == order["customer"].encode()
+        assert moment.now_ms > 1_700_000_000_000
+        return [{**order, "total": state["cents"]}] * WORDS.get(order.get("word", ""), 1)
+
+    @flow.each(summed)
+    def shown(order: dict[str, Any]) -> dict[str, Any]:
+        return {**order, "shown": f"{order['customer']}:{order['total']}"}
+
+    flow.load(shown, table("totals", url=f"sqlite:///{home}/out.db"), name="out")
+    return flow
+
+
+def send(world: World, *orders: object) -> None:
+    log = world.runtime.log
+    if "orders" not in {each.name for each in log.topics()}:
+        log.create_topic("orders", 1)
+    texts = [order if isinstance(order, bytes) else json.dumps(order).encode() for order in orders]
+    log.append("orders", [NewRecord(text) for text in texts])
+
+
+def shown(home: Path) -> list[str]:
+    with sqlite3.connect(home / "out.db") as connection:
+        return sorted(json.loads(text)["shown"] for (text,) in connection.execute("select document from totals"))
+
+
+def order(customer: str, cents: Any, **more: Any) -> dict[str, Any]:
+    return {"customer": customer, "cents": cents, **more}
+
+
+def test_state_goes_on_and_only_success_changes_it(world: World) -> None:
+    flow = totals(world.home)
+    send(
+        world,
+        order("ann", 5),
+        order("bob", 1),
+        order("ann", 13),  # raises, after it has changed the state
+        order("ann", 2, word="twice"),
+        order("bob", 4, word="skip"),
+        order("ann", "much"),  # does not fit: the function is not called
+        {"cents": 1},  # has no key
+        b"{",
+    )
+    world.run(flow)
+    assert shown(world.home) == ["ann:5", "ann:7", "ann:7", "bob:1"]
+    failures = {each.offset: (each.failure.code, each.failure.step) for each in world.errors(flow)}
+    assert failures == {2: (9, "summed"), 5: (8, "summed"), 6: (9, "summed"), 7: (7, "summed")}
+    counts = world.counts(flow)
+    assert counts == Counter(read=8, loaded=3, delivered=4, filtered=1, failed=4)
+    assert [batch.counts["filtered"] for batch in world.batches(flow)] == [{"summed": 1}]
+    send(world, order("bob", 10), order("ann", 1))
+    world.run(flow)
+    assert shown(world.home) == ["ann:5", "ann:7", "ann:7", "ann:8", "bob:1", "bob:15"]
+
+
+def test_behind_dropped_duplicates(embedded: World) -> None:
+    """What is dropped never comes to the function."""
+    flow = totals(embedded.home, Dedupe(sender=field("customer"), sequence=field("n")))
+    send(embedded, order("ann", 5, n=1), order("ann", 5, n=1), order("ann", 6, n=2))
+    embedded.run(flow)
+    send(embedded, order("ann", 6, n=2), order("ann", 7, n=3))
+    embedded.run(flow)
+    assert shown(embedded.home) == ["ann:11", "ann:18", "ann:5"]
+    assert embedded.counts(flow) == Counter(read=5, loaded=3, delivered=3, duplicate=2)
+
+
+def test_what_cannot_be_is_refused() -> None:
+    flow = Flow("x")
+    with pytest.raises(BadFlow, match="key is header"):
+        flow.stateful(topic("a"), key="customer")(lambda order, state: order)  # type: ignore[arg-type]
+    with pytest.raises(BadFlow, match="expire_s"):
+        flow.stateful(topic("a"), key=field("c"), expire_s=0)(lambda order, state: order)
+    with pytest.raises(BadFlow, match="takes a document and a state"):
+        flow.stateful(topic("a"), key=field("c"))(lambda order: order)
+    made = flow.stateful(topic("a"), key=field("c"), name="made")(lambda order, state: order)
+    with pytest.raises(BadFlow, match="use an each step"):
+        flow.step(made)(lambda rows: rows)
