@@ -100,7 +100,7 @@ class Armed:
     def passed(self, point: CrashPoint) -> None:
         if point is self.point:
             self.left -= 1
-            if self.left == 0 and self._is_first():
+            if self.left == 0 and (self.victim == os.getpid() or self._is_first()):
                 self._fire()
 
     @property

@@ -59,7 +59,8 @@ def test_the_same_on_real_servers(kafka: KafkaServer, elasticsearch: Elasticsear
     lines = [line.strip() for line in rest.splitlines()]
     audit = shlex.split(next(line for line in lines if " audit shop-" in line))
     name = audit[-1]
-    made = {f"shop-events-{name.removeprefix('shop-')}", *(f"{name}.{of}" for of in ("errors", "reentry", "outcomes"))}
+    own = (f"{name}.{of}" for of in ("errors", "reentry", "outcomes", "marks"))
+    made = {f"shop-events-{name.removeprefix('shop-')}", *own}
     assert topics_of(kafka, tmp_path) - topics == made
     assert set(ask(f"{elasticsearch.url}/_stats/docs")["indices"]) - indices == {f"{name}-order", f"{name}-view"}
 

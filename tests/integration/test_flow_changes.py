@@ -12,10 +12,11 @@ from tests.support.flows import World
 from towpath import Flow, table, topic
 from towpath.errors import SinkError
 from towpath.events import EventKind
+from towpath.flow.changing import Comparing
 from towpath.flow.codes import ErrorCode
 from towpath.flow.pilot import PilotState
 from towpath.flow.sinks.nowhere import Nowhere
-from towpath.flow.sinks.sink import Place, Writer
+from towpath.flow.sinks.sink import Place
 from towpath.flow.stage_store import StageStore
 from towpath.flow.template import Template
 from towpath.flow.wish import WishKind
@@ -95,6 +96,9 @@ def test_a_changed_flow_goes_on_where_it_was(embedded: World) -> None:
 
     world.events.clear()
     flow.renamed("clicks", "clicks+visits")
+    [compared] = Comparing(world.runtime.database, world.runtime.log, flow).all()
+    assert (compared.stage, compared.refused, compared.has_run) == ("clicks", None, True)
+    assert compared.changes[1].startswith("it reads the topic visits as well")
     assert world.run(flow) == DONE
     assert written(world, "one") == Counter(range(12))
     assert deliveries(world, "one") == 12
@@ -140,7 +144,7 @@ def test_a_topic_that_is_read_no_more_is_told_and_not_waited_for(embedded: World
 class Away(Nowhere):
     """A sink that is there when the stage is configured, and away when it writes."""
 
-    def writer(self, place: Place) -> Writer:
+    def writer(self, place: Place) -> Nowhere:
         raise SinkError(ErrorCode.SINK_UNAVAILABLE, "away", "nobody is there")
 
 

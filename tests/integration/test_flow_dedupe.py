@@ -25,14 +25,15 @@ def balance(world: World, flow: FlowType) -> dict[str, int]:
     return {str(place): count for place, count in verdict.balance.places.items() if count}
 
 
-def test_what_was_sent_before_is_dropped_and_counted(world: World) -> None:
+def test_what_was_sent_before_is_dropped_and_counted(world: World, name: str) -> None:
     """Several senders over two partitions; repeats within a batch, in a later one, and after a restart."""
-    flow = orders(world.home)
+    flow = orders(world.home, name=name, source=f"{name}-orders")
     first = [Sent("a", 1, "a1"), Sent("b", 1, "b1"), Sent("a", 2, "a2", partition=1), Sent("a", 1, "again")]
-    send(world, first)
+    send(world, first, f"{name}-orders")
     world.run(flow)
     assert loaded(world.home) == ["a1", "a2", "b1"]
-    send(world, [Sent("a", 2, "again"), Sent("a", 3, "a3"), Sent("b", 3, "b3"), Sent("b", 2, "b2"), Sent("b", 1, "no")])
+    more = [Sent("a", 2, "again"), Sent("a", 3, "a3"), Sent("b", 3, "b3"), Sent("b", 2, "b2"), Sent("b", 1, "no")]
+    send(world, more, f"{name}-orders")
     world.run(flow)
     assert loaded(world.home) == ["a1", "a2", "a3", "b1", "b2", "b3"]
     assert world.counts(flow) == Counter(read=9, loaded=6, delivered=6, duplicate=3)

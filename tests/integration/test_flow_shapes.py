@@ -96,6 +96,7 @@ def test_a_fork_of_dataframes(spark: SparkSession) -> None:
         return {"small": rows.where("n < 3"), "big": rows.where("n >= 6").withColumn("big", F.lit(True))}
 
     small, big, none = sizes
+    flow.load(checked, files("c"), name="checked")
     flow.load(
         flow.step(small, name="next")(lambda rows: rows.withColumn("m", F.col("n") + 1)), files("s"), name="small"
     )
@@ -105,8 +106,22 @@ def test_a_fork_of_dataframes(spark: SparkSession) -> None:
     assert failed(tried) == {7: "checked"}
     assert given(tried, "small", "m") == [1, 2, 3]
     assert (given(tried, "big"), given(tried, "none")) == ([6, 8, 9], [])
-    assert tried.filtered["sizes"] + tried.filtered["every output"] == 3
+    assert given(tried, "checked") == [0, 1, 2, 3, 4, 5, 6, 8, 9]
+    assert not tried.filtered
     assert is_balanced(tried)
+
+
+def test_what_a_fork_gives_to_none_was_filtered_by_it(spark: SparkSession) -> None:
+    flow = Flow("f")
+    source = flow.source(topic("t"), schema=SCHEMA)
+    forked = flow.fork(source, outputs=("a", "b"), name="forked")(
+        lambda rows: {"a": rows.where("n < 3"), "b": rows.where("n > 6")}
+    )
+    for branch in forked:
+        flow.load(branch, files(branch.output), name=branch.output)
+    tried = try_flow(flow, RECORDS, spark=spark)
+    assert (given(tried, "a"), given(tried, "b")) == ([0, 1, 2], [7, 8, 9])
+    assert tried.filtered == Counter(forked=4)
 
 
 def test_an_each_step_with_several_outputs(spark: SparkSession) -> None:
@@ -144,8 +159,8 @@ def test_any_of_several_topics_with_schemas_of_their_own(spark: SparkSession) ->
     clicks = flow.source(topic("clicks"), schema="n bigint")
     names = flow.source(topic("names"), schema="name string not null")
     label = flow.each(flow.any_of(clicks, names), name="label")(lambda document: {**document, "seen": True})
-    flow.load(label, files("both"), name="both")
     flow.load(names, files("names"), name="names")
+    flow.load(label, files("both"), name="both")
     tried = try_flow(
         flow, {"clicks": [{"n": 1}, {"n": "x"}, {"n": 2}], "names": [{"name": "a"}, {"n": 1}]}, spark=spark
     )

@@ -20,11 +20,13 @@ from towpath.log import NewRecord
 WORDS = {"skip": 0, "twice": 2}
 
 
-def totals(home: Path, dedupe: Dedupe | None = None) -> Flow:
+def totals(home: Path, dedupe: Dedupe | None = None, name: str = "totals") -> Flow:
     """A running sum for each customer; some give nothing, some two, one raises after it has changed the state."""
-    flow = Flow("totals")
+    flow = Flow(name)
 
-    @flow.stateful(topic("orders", dedupe=dedupe), key=field("customer"), schema="customer string, cents bigint")
+    @flow.stateful(
+        topic(f"{name}-orders", dedupe=dedupe), key=field("customer"), schema="customer string, cents bigint"
+    )
     def summed(order: dict[str, Any], state: dict[str, Any], moment: Moment) -> Any:
         state["cents"] = state.get("cents", 0) + order["cents"]
         if order["cents"] == 13:
@@ -41,12 +43,12 @@ def totals(home: Path, dedupe: Dedupe | None = None) -> Flow:
     return flow
 
 
-def send(world: World, *orders: object) -> None:
-    log = world.runtime.log
-    if "orders" not in {each.name for each in log.topics()}:
-        log.create_topic("orders", 1)
+def send(world: World, flow: Flow, *orders: object) -> None:
+    log, topic = world.runtime.log, f"{flow.name}-orders"
+    if topic not in {each.name for each in log.topics()}:
+        log.create_topic(topic, 1)
     texts = [order if isinstance(order, bytes) else json.dumps(order).encode() for order in orders]
-    log.append("orders", [NewRecord(text) for text in texts])
+    log.append(topic, [NewRecord(text) for text in texts])
 
 
 def shown(home: Path) -> list[str]:
@@ -58,10 +60,11 @@ def order(customer: str, cents: Any, **more: Any) -> dict[str, Any]:
     return {"customer": customer, "cents": cents, **more}
 
 
-def test_state_goes_on_and_only_success_changes_it(world: World) -> None:
-    flow = totals(world.home)
+def test_state_goes_on_and_only_success_changes_it(world: World, name: str) -> None:
+    flow = totals(world.home, name=name)
     send(
         world,
+        flow,
         order("ann", 5),
         order("bob", 1),
         order("ann", 13),  # raises, after it has changed the state
@@ -78,7 +81,7 @@ def test_state_goes_on_and_only_success_changes_it(world: World) -> None:
     counts = world.counts(flow)
     assert counts == Counter(read=8, loaded=3, delivered=4, filtered=1, failed=4)
     assert [batch.counts["filtered"] for batch in world.batches(flow)] == [{"summed": 1}]
-    send(world, order("bob", 10), order("ann", 1))
+    send(world, flow, order("bob", 10), order("ann", 1))
     world.run(flow)
     assert shown(world.home) == ["ann:5", "ann:7", "ann:7", "ann:8", "bob:1", "bob:15"]
 
@@ -86,9 +89,9 @@ def test_state_goes_on_and_only_success_changes_it(world: World) -> None:
 def test_behind_dropped_duplicates(embedded: World) -> None:
     """What is dropped never comes to the function."""
     flow = totals(embedded.home, Dedupe(sender=field("customer"), sequence=field("n")))
-    send(embedded, order("ann", 5, n=1), order("ann", 5, n=1), order("ann", 6, n=2))
+    send(embedded, flow, order("ann", 5, n=1), order("ann", 5, n=1), order("ann", 6, n=2))
     embedded.run(flow)
-    send(embedded, order("ann", 6, n=2), order("ann", 7, n=3))
+    send(embedded, flow, order("ann", 6, n=2), order("ann", 7, n=3))
     embedded.run(flow)
     assert shown(embedded.home) == ["ann:11", "ann:18", "ann:5"]
     assert embedded.counts(flow) == Counter(read=5, loaded=3, delivered=3, duplicate=2)

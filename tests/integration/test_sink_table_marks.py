@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.support.table_home import Home, home_of
-from tests.support.units import attempt, delivery_ids, place, refused_offsets, unit
+from tests.support.units import WAIT_S, at_once, attempt, delivery_ids, place, refused_offsets, unit
 
 from towpath.errors import SinkError
 from towpath.flow.codes import ErrorCode
@@ -161,6 +163,20 @@ def test_units_and_batches_have_marks_of_their_own(home, make):
     assert attempt(make(), place(0, output="other"), unit([1])) == []
     assert len(home.consume()) == 1
     assert home.sql("select count(*) from towpath_mark") == [(4,)]
+
+
+def test_tasks_that_begin_at_once_do_not_fail(home, make):
+    """All find that tables and rows of ours are missing, or old, and make them."""
+    for batch in range(2):
+        barrier = threading.Barrier(4)
+
+        def one(number: int, batch: int = batch, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait(WAIT_S)
+            attempt(make(), place(batch * 9, unit=f"orders/{number}"), unit(range(number * 5, number * 5 + 5)))
+
+        assert at_once(*(partial(one, number) for number in range(4))) == []
+        assert home.consume() == sorted(delivery_ids(range(20)))
+        assert set(marks(home, "batch_id, unit")) == {(batch * 9, f"orders/{n}") for n in range(4)}
 
 
 def test_marks_of_old_batches_are_deleted(home, make):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.table_home import Home, postgres_home
-from tests.support.units import attempt, delivery_ids, place, refused_offsets, unit
+from tests.support.units import WAIT_S, at_once, attempt, delivery_ids, place, refused_offsets, unit
 
 from towpath import crash
 from towpath.crash import CrashPoint
@@ -21,8 +21,6 @@ from towpath.stack.postgres import PostgresServer
 from towpath.testing.proxy import CuttingProxy
 from towpath.testing.waiting import wait_until
 
-WAIT_S = 60
-
 
 @pytest.fixture
 def home(postgres: PostgresServer) -> Home:
@@ -32,25 +30,6 @@ def home(postgres: PostgresServer) -> Home:
 @pytest.fixture
 def make(home: Home) -> Callable[..., TableSink]:
     return lambda target="orders", **options: table(target, **home.options, **options)
-
-
-def at_once(*acts: Callable[[], Any]) -> list[BaseException]:
-    """Do these in threads of their own; returns what they raised."""
-    raised: list[BaseException] = []
-
-    def one(act: Callable[[], Any]) -> None:
-        try:
-            act()
-        except BaseException as error:
-            raised.append(error)
-
-    threads = [threading.Thread(target=one, args=(act,)) for act in acts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT_S)
-        assert not thread.is_alive()
-    return raised
 
 
 def test_nothing_of_a_unit_is_seen_before_all_of_it(home, make, monkeypatch):
@@ -132,8 +111,8 @@ def test_rows_that_only_the_table_refuses_are_found_when_they_are_moved(unique, 
 def test_a_rule_that_cannot_be_tried_early_holds_all_the_same(home, make):
     """It is about a column that is not written, which the staging table does not have."""
     home.sql(
-        "create table orders (id text, delivery_id bytea, version bigint, document jsonb, n bigint, least bigint not null "
-        "default 3, unique (version, delivery_id), constraint enough check (n >= least))"
+        "create table orders (id text, delivery_id bytea, version bigint, document jsonb, n bigint, "
+        "least bigint not null default 3, unique (version, delivery_id), constraint enough check (n >= least))"
     )
     refusals = attempt(make(columns={"n": "bigint"}), place(), unit(range(6)))
     assert refused_offsets(refusals) == [0, 1, 2]

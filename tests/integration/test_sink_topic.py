@@ -35,7 +35,7 @@ def write(sink: TopicSink, settings: Settings, *handed: Deliveries) -> list[Refu
 
 
 def test_records_carry_payload_key_and_delivery(log, name, settings):
-    log.create_topic(name, partitions=1)
+    log.create_topic(name, partitions=1, retention_s="never")  # the times of its records are old
     given = deliveries(
         [b'{"n": 1.0}', b'{"n":2}'], targets=[name] * 2, keys=[b"k", None], timestamps_ms=[1_700_000_000_000, 0]
     )

@@ -11,7 +11,9 @@ from tests.support.logs import everything
 from tests.support.marked import Bench
 
 from towpath.errors import NeedsPerson, SinkError
+from towpath.flow.audit.sink_readers import TopicReader, open_reader
 from towpath.flow.codes import ErrorCode
+from towpath.flow.delivery import DeliveryIds
 from towpath.flow.mark import Mark
 from towpath.flow.mark_topic import MarkTopic
 from towpath.flow.parts import Limits
@@ -122,7 +124,10 @@ def test_records_that_the_broker_refuses_are_left_out_and_the_rest_is_written_on
     with opened(settings) as log:
         bench = Bench(log, settings, name)
         small, compacted = f"{name}-small", f"{name}-compacted"
-        configs = {small: {"max.message.bytes": "3000"}, compacted: {"cleanup.policy": "compact"}}
+        configs = {
+            small: {"max.message.bytes": "3000", "retention.ms": "-1"},
+            compacted: {"cleanup.policy": "compact", "retention.ms": "-1"},
+        }
         admin = AdminClient({"bootstrap.servers": servers})
         for topic, config in configs.items():
             admin.create_topics([NewTopic(topic, 2, config=config)])[topic].result(30)
@@ -187,6 +192,15 @@ def test_flows_that_are_not_exactly_once_have_no_marks(bench: Bench) -> None:
         writer.finish()
         writer.close()
     bench.wait_for([1, 1], set())
+
+
+def test_the_audit_takes_a_delivery_that_is_there_twice_for_a_fault(bench: Bench) -> None:
+    """Only where the flow says that it cannot happen."""
+    ids = DeliveryIds(bench.flow, "stage", "output")
+    for strategy, is_fault in ((Strategy.EXACTLY_ONCE, True), (Strategy.AT_LEAST_ONCE, False)):
+        reader = open_reader(TopicSink(bench.target), bench.log, {}, ids, strategy)
+        assert isinstance(reader, TopicReader)
+        assert reader.is_idempotent is is_fault
 
 
 def test_the_marks_topic_is_kept_for_ever(bench: Bench) -> None:

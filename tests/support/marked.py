@@ -51,7 +51,7 @@ class Bench:
     def __post_init__(self) -> None:
         if self.is_new:
             FlowTopics.of(self.flow).ensure(self.log, 1)
-            self.log.create_topic(self.target, 2)
+            self.log.create_topic(self.target, 2, retention_s="never")  # the times of its records are old
         self.marks = MarkTopic(self.log, FlowTopics.of(self.flow).marks)
         self.since = self.marks.ends()
 
@@ -100,8 +100,13 @@ class Bench:
 
     def wait_for(self, numbers: Sequence[int], marks: set[Mark]) -> None:
         """Kafka shows a committed transaction a moment after its commit."""
-        wait_until(
-            lambda: (self.numbers(), self.marks.since(self.since)) == (sorted(numbers), marks),
-            30,
-            f"{numbers} with {len(marks)} marks in {self.target}",
-        )
+        seen: list[object] = []
+
+        def is_there() -> bool:
+            seen[:] = self.numbers(), self.marks.since(self.since)
+            return seen == [sorted(numbers), marks]
+
+        try:
+            wait_until(is_there, 30)
+        except TimeoutError as error:
+            raise AssertionError(f"{sorted(numbers)} with {marks} expected, found {seen}") from error

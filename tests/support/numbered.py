@@ -43,9 +43,9 @@ def send(world: World, records: Sequence[Sent], topic: str = "orders", partition
     log.append(topic, [record.record() for record in records])
 
 
-def orders(home: Path, dedupe: Dedupe | None = BY_HEADERS, **flow: Any) -> Flow:
-    made = Flow("numbered", **flow)
-    made.load(made.source(topic("orders", dedupe=dedupe)), table("orders", url=f"sqlite:///{home}/out.db"), name="out")
+def orders(home: Path, dedupe: Dedupe | None = BY_HEADERS, name: str = "numbered", source: str = "orders") -> Flow:
+    made = Flow(name)
+    made.load(made.source(topic(source, dedupe=dedupe)), table("orders", url=f"sqlite:///{home}/out.db"), name="out")
     return made
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from towpath.flow.sinks.sink import Deliveries, Place, Refusal, Sink
 from towpath.flow.strategy import Strategy
 
 IDS = DeliveryIds("flow", "stage", "output")
+WAIT_S = 60
 EXACTLY = Strategy.EXACTLY_ONCE
 
 
@@ -45,3 +47,22 @@ def attempt(sink: Sink, at: Place, *handed: Deliveries) -> list[Refusal]:
 
 def refused_offsets(refusals: Sequence[Refusal]) -> list[int]:
     return sorted(each.deliveries.versions[each.at] for each in refusals)
+
+
+def at_once(*acts: Callable[[], Any]) -> list[BaseException]:
+    """Do these in threads of their own; returns what they raised."""
+    raised: list[BaseException] = []
+
+    def one(act: Callable[[], Any]) -> None:
+        try:
+            act()
+        except BaseException as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=one, args=(act,)) for act in acts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+        assert not thread.is_alive()
+    return raised

@@ -29,8 +29,9 @@ def test_topology_names_what_is_read_by_which_steps_into_what() -> None:
     flow.load(label, nowhere("a"), name="out")
     [stage] = flow.stages()
     assert stage.name == "clicks"
-    common = {"expectations": {}, "takes": "", "deterministic": None}
-    source = {"topics": ["clicks"], "duplicates": "refuse", "extra": "keep", "columns": {"at": "bigint"}, "rules": None}
+    common: dict[str, Any] = {"expectations": {}, "takes": "", "deterministic": None}
+    source: dict[str, Any] = {"topics": ["clicks"], "duplicates": "refuse", "extra": "keep", "rules": None}
+    source |= {"columns": {"at": "bigint"}, "dedupe": None, "stateful": None, "join": None}
     assert stage.topology() == {
         "topics": ["clicks"],
         "called": "clicks",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from towpath.flow.audit.batch_row import BatchRow
@@ -112,6 +112,7 @@ def naive(sent: list[list[Sent]]) -> dict[tuple[str, int, int], str | None]:
     return said
 
 
+@settings(max_examples=40)
 @given(batches(), st.randoms(), st.integers(1, 3))
 def test_neither_order_nor_portions_matter(sent: list[list[Sent]], random: Any, portions: int) -> None:
     operator = Operator()

@@ -19,6 +19,7 @@ from towpath.cli import (
     flow,
     flow_batches,
     flow_changes,
+    flow_check,
     flow_errors,
     flow_graph,
     init,
@@ -49,7 +50,7 @@ app.add_typer(queue.app, name="queue")
 for part in (topic_changes, topic_send, topic_read):
     topic.app.registered_commands += part.app.registered_commands
 app.add_typer(topic.app, name="topic")
-for part in (flow_batches, flow_changes, flow_errors, flow_graph):
+for part in (flow_batches, flow_changes, flow_check, flow_errors, flow_graph):
     flow.app.registered_commands += part.app.registered_commands
 app.add_typer(flow.app, name="flow")
 app.add_typer(event.app, name="event")

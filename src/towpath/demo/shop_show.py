@@ -101,7 +101,7 @@ class ShopShow:
     def topics(self) -> tuple[str, ...]:
         """All that the demo makes."""
         own = FlowTopics.of(self.flow.name, self.flow.error_topic)
-        return self.topic, own.errors, own.reentry, own.outcomes
+        return self.topic, own.errors, own.reentry, own.outcomes, own.marks
 
     def send(self, count: int) -> None:
         """Put so many events into the topic. Refused when there is a topic of that name, or no server for the sink."""

@@ -99,10 +99,10 @@ class Attempt:
         self.helm.reach(PilotState.LOAD)
         if decision is None:
             outcome = self._searched(lambda: self._job(decides=False))
-            self._judge(outcome, (*self.ground.stage.callers, *self._outputs))
+            self._judge(outcome, (*self.ground.stage.callers, *self._refusing))
         else:
             outcome = self._load_decided(decision)
-            self._judge(outcome, self._outputs)
+            self._judge(outcome, self._refusing)
         crash.here(CrashPoint.BATCH_LOADED)
         stored = self.ground.checkpoint.keep_outcome(self.batch.hash, self._directory)
         crash.here(CrashPoint.OUTCOME_STORED)
@@ -132,8 +132,9 @@ class Attempt:
         return Outcome.all_forfeited(self.records.count())
 
     @property
-    def _outputs(self) -> tuple[str, ...]:
-        return tuple(output.name for output in self.ground.stage.outputs)
+    def _refusing(self) -> tuple[str, ...]:
+        """The outputs that may be of another mind later. What a topic or a file system cannot hold, it never can."""
+        return tuple(output.name for output in self.ground.stage.outputs if output.sink.may_refuse)
 
     # Jobs of Spark
 
@@ -197,7 +198,7 @@ class Attempt:
                 example = next(
                     (one for one in outcome.failures if one.failure.fingerprint == verdict.fingerprint), None
                 )
-                self.ground.checkpoint.forget_refused(self.batch.hash)
+                self.ground.checkpoint.note_outage(self.batch.hash)
                 raise Outage(where, verdict, example and Probe(self.ground, self.place, example))
 
 

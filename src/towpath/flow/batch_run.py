@@ -163,6 +163,7 @@ class BatchRun:
             strategy=ground.flow.delivery,
             launch=row.launch,
             marks_since=self.units.marks_since,
+            outages=ground.checkpoint.outages(self.batch.hash),
             crash=crash.armed(),
         )
         return self._with_reentry(place) if self._has_reentry else place

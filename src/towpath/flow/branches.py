@@ -13,10 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from towpath.errors import BadFlow
-from towpath.flow.rows import Rows
-from towpath.flow.worker.branching import BRANCH, OWN
+from towpath.flow.graph import Stage
+from towpath.flow.nodes import Source
+from towpath.flow.rows import Rows, columns_of, expecting
+from towpath.flow.worker.branching import BRANCH, OWN, ReadSources
 from towpath.flow.worker.reading import UNMET
 from towpath.flow.worker.records import RECORD
+from towpath.flow.worker.reentry import Reentry
 
 _AT = "_at"  # where in its branch a row stands: their order must not depend on that of tasks
 
@@ -67,3 +70,26 @@ def united(step: str, inputs: Sequence[tuple[str, Rows]]) -> Rows:
     fields = frozenset[str]().union(*(each.fields or () for each in every))
     only = None if every[0].only is None else frozenset[str]().union(*(each.only or () for each in every))
     return Rows(frame, None, frozenset(kept), fields, only)
+
+
+def reader_of(stage: Stage, rows: Sequence[Rows], reentry: Reentry | None) -> ReadSources:
+    """What reads the records of all sources of a stage, each as its own source says."""
+    seen: set[str] = set()
+    for source in stage.sources:
+        if twice := sorted(seen & set(source.topics)):
+            raise BadFlow(
+                f"two sources of stage {stage.name!r} read the topic {twice[0]!r}; make one of them, "
+                "flow.source(…), and let steps take what they need"
+            )
+        seen |= set(source.topics)
+    begins = tuple(each.begin for each in rows if each.begin is not None)
+    return ReadSources(begins, tuple(frozenset(source.topics) for source in stage.sources), reentry)
+
+
+def own_rows(frame: DataFrame, number: int, source: Source, only: frozenset[str] | None) -> Rows:
+    """The rows of one source, of all that were read together."""
+    names = columns_of(source).names
+    own = frame.where(F.col(f"{OWN}{number}").isNotNull())
+    fields = frozenset(names)
+    rows = Rows(own.select(*(f"{OWN}{number}.`{name}`" for name in names), RECORD), None, fields, fields, only)
+    return expecting(rows, source.name, source.expectations)

@@ -29,10 +29,7 @@ class Comparison:
     shape: dict[str, Any]
     changes: Sequence[str]
     refused: str | None
-
-    @property
-    def is_same(self) -> bool:
-        return not self.changes and self.refused is None
+    has_run: bool
 
 
 class Comparing:
@@ -72,7 +69,7 @@ class Comparing:
         if refused is None and row is not None and batch is not None:
             open_batch = OpenBatch(batch.batch_id, batch.state)
             refused = refusal(self._flow.name, stage.name, found, row.topology, open_batch)
-        return Comparison(stage.name, shape, told, refused)
+        return Comparison(stage.name, shape, told, refused, row is not None)
 
     def _left(self, tx: Transaction) -> list[tuple[Left, Stops]]:
         """Stages that have run and are not in the flow any more, and where they stand."""

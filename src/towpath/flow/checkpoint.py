@@ -12,7 +12,7 @@ from typing import Any
 from towpath.errors import FlowHalted
 from towpath.flow.worker.refused import DIRECTORY as REFUSED
 
-DECISION, OUTCOME = "decision", "outcome"
+DECISION, OUTCOME, OUTAGE = "decision", "outcome", "outage-"
 Stops = dict[tuple[str, int], int]  # by topic and partition
 
 
@@ -82,9 +82,14 @@ class Checkpoint:
         _sync(name.parent)
         return name
 
-    def forget_refused(self, hash: str) -> None:
+    def note_outage(self, hash: str) -> None:
         """What sinks have refused was no fault of the records: it is offered to them again."""
+        (self._decided / hash / f"{OUTAGE}{self.outages(hash) + 1}").touch()
         shutil.rmtree(self._decided / hash / REFUSED, ignore_errors=True)
+
+    def outages(self, hash: str) -> int:
+        """How often that was noted of a batch."""
+        return len(list((self._decided / hash).glob(f"{OUTAGE}*")))
 
     def forget(self, hash: str) -> None:
         """The batch is done: nothing of any attempt is needed any more."""

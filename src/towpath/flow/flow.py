@@ -142,15 +142,13 @@ class Flow:
         """Make a step of a Python function of one document and the state of its key, a dict that the function changes.
 
         It returns what an `each` function returns. If it raises, its record fails and the state is as it was. A third
-        parameter is given the moment: key, time of the batch, coordinates. It stands on topics; `each` steps may follow.
+        parameter is given the moment: key, time of the batch, coordinates. Only `each` steps may follow it.
         """
 
         def made(function: Callable[..., Any]) -> Source:
             called = name or function.__name__
             step = StatefulStep(called, function, key, expire_s)
-            return self.source(
-                topics, schema=schema, extra=extra, duplicates=duplicates, name=called, stateful=step
-            )
+            return self.source(topics, schema=schema, extra=extra, duplicates=duplicates, name=called, stateful=step)
 
         return made
 

@@ -39,7 +39,7 @@ class Stage:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether the stage keeps state in Spark: its tasks are those of the state then, not those of its partitions."""
+        """Whether the stage keeps state in Spark: its tasks are those of the state then, not of its partitions."""
         return any(source.is_stateful for source in self.sources)
 
     def topology(self) -> dict[str, Any]:

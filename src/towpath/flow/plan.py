@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from towpath.errors import BadFlow, TowpathError
-from towpath.flow.branches import packed, united
+from towpath.flow.branches import own_rows, packed, reader_of, united
 from towpath.flow.delivery import DeliveryIds
 from towpath.flow.endings import Way, common, passes_all, ways_to
 from towpath.flow.frames import (
@@ -42,7 +42,7 @@ from towpath.flow.nodes import AnyOf, Branch, Each, Fork, Node, Source, Step
 from towpath.flow.rows import Rows, columns_of, expecting
 from towpath.flow.taking import taken
 from towpath.flow.worker.batch_place import BatchPlace
-from towpath.flow.worker.branching import OWN, GiveSources, Limb, ReadBranches, ReadSources
+from towpath.flow.worker.branching import GiveSources, Limb, ReadBranches, ReadSources
 from towpath.flow.worker.calling import Call
 from towpath.flow.worker.decision import units_of
 from towpath.flow.worker.giving import GiveColumns
@@ -99,8 +99,9 @@ class Plan:
             [source] = self._stage.sources
             self._made[id(source)] = self._read(records, source)
         elif all(isinstance(root, Source) and not root.expectations for root in roots):
-            rows = [self._read(records, source) for source in self._stage.sources]
-            return self._delivered("", self._read_sources(rows), records, roots, ways, rows)
+            sources = self._stage.sources
+            rows = [self._read(records, source) for source in sources]
+            return self._delivered("", reader_of(self._stage, rows, self._batch.reentry), records, sources, ways, rows)
         else:
             self._give_sources(records)
         if not self._has_branches:
@@ -113,10 +114,13 @@ class Plan:
             begin, frame = rows.begin, rows.frame
         else:
             begin, frame = self._read_columns(rows, root, needed(root, rows, self._stage.outputs, ways))
-        return self._delivered(root.name, begin, frame, [root], ways, [rows])
+        name = root.fork.name if isinstance(root, Branch) else root.name
+        return self._delivered(name, begin, frame, [root], ways, [rows])
 
     def _loaded_branches(self, roots: Sequence[Node], ways: Sequence[Sequence[Way]]) -> DataFrame:
         """All branches in one DataFrame, so that an input is delivered, or fails, as a whole."""
+        for root in roots:  # which shows where expectations have to be looked at before the branches part
+            self._rows(root)
         rows = [self._branch(root) for root in roots]
         names = [
             () if isinstance(root, Source) else needed(root, each, self._stage.outputs, ways)
@@ -192,34 +196,16 @@ class Plan:
         rows = Rows(records, begin, only=only)
         return rows if not source.expectations else self._give_read(rows, source)
 
-    def _read_sources(self, rows: Sequence[Rows]) -> ReadSources:
-        sources = self._stage.sources
-        seen: set[str] = set()
-        for source in sources:
-            if twice := sorted(seen & set(source.topics)):
-                raise BadFlow(
-                    f"two sources of stage {self._stage.name!r} read the topic {twice[0]!r}; make one of them: "
-                    "flow.source(…), and let steps take what they need"
-                )
-            seen |= set(source.topics)
-        begins = tuple(each.begin for each in rows if each.begin is not None)
-        return ReadSources(begins, tuple(frozenset(source.topics) for source in sources), self._batch.reentry)
-
     def _give_sources(self, records: DataFrame) -> None:
         """Reads the records of several sources once; each has those of its topics."""
         sources = self._stage.sources
         rows = [self._read(records, replace(source, expectations=())) for source in sources]
-        schemas = [columns_of(source) for source in sources]
-        end = GiveSources(tuple(schemas))
-        segment = self._segment(sources[0].name, self._read_sources(rows), (), end)
+        end = GiveSources(tuple(map(columns_of, sources)))
+        segment = self._segment(sources[0].name, reader_of(self._stage, rows, self._batch.reentry), (), end)
         frame = records.mapInArrow(segment, spark_schema(end.arrow()))
         self._read_once(Rows(frame, None))
-        for number, (source, schema) in enumerate(zip(sources, schemas, strict=True)):
-            columns = [f"{OWN}{number}.`{name}`" for name in schema.names]
-            fields = frozenset(schema.names)
-            own = frame.where(F.col(f"{OWN}{number}").isNotNull()).select(*columns, RECORD)
-            given = Rows(own, None, fields, fields, rows[number].only)
-            self._made[id(source)] = expecting(given, source.name, source.expectations)
+        for number, source in enumerate(sources):
+            self._made[id(source)] = own_rows(frame, number, source, rows[number].only)
 
     def _given(self, node: Node, user: Node) -> Rows:
         """What a node gives as columns, its work in Python done."""

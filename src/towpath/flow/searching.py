@@ -13,7 +13,7 @@ from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure, bounded
 from towpath.flow.ground import Ground
 from towpath.flow.ledger_row import Batch
-from towpath.flow.nodes import Each, Step
+from towpath.flow.nodes import Each, Fork, Step
 from towpath.flow.pilot import PilotState
 from towpath.flow.positions import Range
 from towpath.flow.search import Found, search
@@ -131,7 +131,7 @@ class Searching:
 
     def _steps(self) -> str:
         """Where a record fails that was found by searching: in one of these."""
-        return ", ".join(node.name for node in self._ground.stage.nodes if isinstance(node, Step))
+        return ", ".join(node.name for node in self._ground.stage.nodes if isinstance(node, Step | Fork))
 
     def _dies(self, part: Range) -> bool:
         """Whether a part of the batch, tried without writing anything, ends the job."""

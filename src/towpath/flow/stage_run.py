@@ -29,6 +29,7 @@ from towpath.flow.pilot import PilotState, Trouble
 from towpath.flow.probe import Outage, Probe
 from towpath.flow.sampling import Sampler
 from towpath.flow.searching import BatchGivenUp
+from towpath.flow.stateful.kept_shape import check_state
 from towpath.flow.stateful.operators import with_state
 from towpath.flow.wish import Wish, WishKind
 from towpath.log.spark_source import read_stream
@@ -189,6 +190,7 @@ class StageRun:
         records = read_stream(
             ground.spark, ground.log, ground.input_topics, starting, ground.settings.flow.max_batch_records
         )
+        check_state(ground.flow.name, ground.stage, ground.checkpoint)
         records = with_state(records, ground.stage, ground.topics.reentry, ground.max_record_bytes)
         writer = (
             records.writeStream.queryName(f"{ground.name}#{ground.row.generation}")

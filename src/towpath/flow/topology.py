@@ -150,7 +150,7 @@ def _schema(name: str, before: Shape, after: Shape) -> Iterator[Change]:
         yield Change(f"{name} has another schema: {_columns(*pair)}; records that do not fit fail with code 8")
     if _said(before, after, "rules"):
         yield Change(f"{name} has another JSON Schema; records that do not meet it fail with code 8")
-    for field in ("extra", "duplicates", "dedupe"):
+    for field in ("extra", "duplicates", "dedupe", "stateful", "join"):
         if pair := _said(before, after, field):
             yield Change(f"{name} has {field}={pair[1]!r} and had {pair[0]!r}")
 

@@ -126,6 +126,7 @@ class Place:
     strategy: Strategy = Strategy.AT_LEAST_ONCE
     launch: int = 0  # of the driver: who was started later has a higher one, and may keep an earlier one from writing
     marks_since: Mapping[int, int] = field(default_factory=dict)  # where in the marks topic those of this batch begin
+    outages: int = 0  # how often what sinks refused of this batch was found to be no fault of the records
 
     def mark(self, part: int = 0) -> Mark:
         return Mark(self.flow, self.stage, self.generation, self.batch_id, self.output, self.unit, part)

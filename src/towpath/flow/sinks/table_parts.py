@@ -98,7 +98,9 @@ class Parts:
 
 
 def unit_of(place: Place) -> Unit:
-    return Unit(place.flow, place.stage, place.output, place.generation, place.batch_id, place.unit)
+    """The names of its marks. What was refused in an outage is offered again, so those marks do not count any more."""
+    unit = f"{place.unit}#{place.outages}" if place.outages else place.unit
+    return Unit(place.flow, place.stage, place.output, place.generation, place.batch_id, unit)
 
 
 def digest_of(ids: Iterable[bytes]) -> str:

@@ -30,6 +30,7 @@ class BatchPlace:
     strategy: Strategy = Strategy.AT_LEAST_ONCE
     launch: int = 0
     marks_since: Mapping[int, int] = field(default_factory=dict)
+    outages: int = 0
     crash: Armed | None = None  # where to die, in tests
 
     def place(self, output: str, unit: str) -> Place:
@@ -46,4 +47,5 @@ class BatchPlace:
             self.strategy,
             self.launch,
             self.marks_since,
+            self.outages,
         )
