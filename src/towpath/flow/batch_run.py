@@ -28,7 +28,7 @@ from towpath.flow.outcome import Outcome
 from towpath.flow.outcome_record import outcome_records
 from towpath.flow.pilot import PilotState
 from towpath.flow.positions import Range
-from towpath.flow.reentry_record import carried, first_reading, said_by
+from towpath.flow.reentry_record import carried, delivered_to, said_by
 from towpath.flow.searching import SetAside
 from towpath.flow.sending import Told
 from towpath.flow.units import Units
@@ -206,9 +206,9 @@ class BatchRun:
         """What came back and fails again is known again by what it came back with. Nobody else is believed."""
         return carried(one.headers) if self._is_back(one) else {}
 
-    def _outputs_done(self, one: Failed) -> set[str]:
+    def _outputs_done(self, one: Failed) -> frozenset[str]:
         """The outputs that have all of a record which another one has refused."""
-        before = set(first_reading(said_by(one.headers)).delivered) if self._is_back(one) else set()
+        before = self._delivered_before(one) if self._is_back(one) else frozenset()
         if one.output is None:
             return before
         outputs = {output.name: output.sink for output in self.ground.stage.outputs}
@@ -216,6 +216,13 @@ class BatchRun:
         is_early = any(outputs[name].may_refuse for name in refused_by)  # then those that cannot refuse got nothing
         done = {name for name, sink in outputs.items() if sink.may_refuse or not is_early}
         return before | (done - refused_by)
+
+    @staticmethod
+    def _delivered_before(one: Failed) -> frozenset[str]:
+        try:
+            return delivered_to(said_by(one.headers))
+        except ValueError:
+            return frozenset()  # it has failed for that very reason
 
     def _is_back(self, one: Failed) -> bool:
         return one.topic == self.ground.topics.reentry

@@ -81,8 +81,16 @@ def first_reading(said: Mapping[str, str]) -> FirstReading:
         None if timestamp is None else int(timestamp),
         said.get(CORRELATION, ""),
         int(said.get(ATTEMPT, 1)),
-        frozenset(json.loads(said.get(DELIVERED, "[]"))),
+        delivered_to(said),
     )
+
+
+def delivered_to(said: Mapping[str, str]) -> frozenset[str]:
+    """The outputs that have all of a record already; `ValueError` when that is not said as it should be."""
+    names = json.loads(said.get(DELIVERED, "[]"))
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{DELIVERED} is no list of outputs")
+    return frozenset(names)
 
 
 def carried(headers: Headers) -> dict[str, str]:

@@ -34,7 +34,7 @@ def test_without_marks_records_come_twice(make_rig: MakeRig, monkeypatch: pytest
 
 def test_without_a_stored_outcome_errors_come_twice(make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the mark of the errors looked for: each alone would be enough."""
-    monkeypatch.setattr(Checkpoint, "outcome", lambda checkpoint, hash: None)
+    monkeypatch.setattr(Checkpoint, "keep_outcome", lambda checkpoint, hash, attempt: attempt)
     monkeypatch.setattr(Strategy, "has_marks", property(lambda strategy: False))
     rig = make_rig(Case(SINGLE, Strategy.EXACTLY_ONCE, "files", P.ERRORS_SENT))
     problems = rig.run()
