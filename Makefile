@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench-queue bench-log bench-flow soak-queue soak-flow lock clean
+.PHONY: help demo test check docs bench-queue bench-log bench-flow soak-queue soak-flow recover lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -41,6 +41,10 @@ soak-queue: ## two minutes of work with random kills and a database restart
 soak-flow: ## ten million records through a flow: the driver's memory must not grow with them (takes minutes)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m soak.flow $(ARGS)
+
+recover: ## kill flows at every crash point with every strategy, sink and shape, once and twice (takes up to two hours)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m pytest -m recover tests/recovery/delivery $(ARGS)
 
 lock: ## resolve the locks anew (ARGS=--upgrade for the newest versions)
 	@scripts/lock $(ARGS)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from tests.recovery.delivery.points import POINTS as FLOW_POINTS
 from tests.recovery.scenario import Scenario
 from tests.recovery.scenarios import SCENARIOS
 from tests.recovery.stage import Stage
-from tests.recovery.test_flow_crash_points import FLOW_POINTS
 from tests.recovery.test_log_crash_points import LOG_POINTS
-from tests.recovery.test_sink_crash_points import SINK_POINTS
-from tests.recovery.test_topic_marks import TOPIC_POINTS
 
 from towpath.crash import CrashPoint
 
 CASES = [
     (point, scenario)
     for point in CrashPoint
-    if point not in LOG_POINTS | FLOW_POINTS | SINK_POINTS | {*TOPIC_POINTS}
+    if point not in LOG_POINTS and point not in FLOW_POINTS
     for scenario in SCENARIOS.get(point, (None,))
 ]
 

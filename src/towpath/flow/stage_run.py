@@ -84,6 +84,7 @@ class StageRun:
                     self._turn(until_idle)
         finally:
             self._end_query()
+            self._ground.close()
         self._sampler.finish()
         return self._helm.state
 
