@@ -30,11 +30,19 @@ class Report(Protocol):
 
 
 def options(
-    program: str, about: str | None, only: Sequence[str], only_help: str, rounds_help: str
+    program: str,
+    about: str | None,
+    only: Sequence[str],
+    only_help: str,
+    rounds_help: str,
+    records: int | None = None,
 ) -> argparse.Namespace:
+    """With `records`, so many unless told otherwise."""
     parser = argparse.ArgumentParser(prog=program, description=about)
     parser.add_argument("--only", choices=list(only), help=only_help)
     parser.add_argument("--rounds", type=int, default=5, help=rounds_help)
+    if records is not None:
+        parser.add_argument("--records", type=int, default=records, help="records of a turn")
     parser.add_argument("--quick", action="store_true", help="one short round, to see that everything works")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     return parser.parse_args()

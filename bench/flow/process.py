@@ -54,12 +54,12 @@ class Crew:
             said = self._line(process, READY_WITHIN_S)
             assert said == "ready", f"not ready: {said!r}"
 
-    def begin(self) -> float:
-        """Returns when that was, by the monotonic clock."""
+    def begin(self, what: str = "go") -> float:
+        """Say so, and what is to be done. Returns when that was, by the monotonic clock."""
         began = time.perf_counter()
         for process in self._processes:
             assert process.stdin is not None
-            process.stdin.write("go\n")
+            process.stdin.write(f"{what}\n")
             process.stdin.flush()
         return began
 
@@ -67,6 +67,16 @@ class Crew:
         """What the contender has measured itself."""
         found: list[float] = json.loads(self._line(self._processes[0], DONE_WITHIN_S))
         return found
+
+    def kill(self) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+
+    @property
+    def last_words(self) -> str:
+        """What the contender has said in its trouble."""
+        return _last_words(self._log)
 
     def end(self) -> None:
         for process in self._processes:
@@ -78,22 +88,24 @@ class Crew:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
 
     def _line(self, process: subprocess.Popen[str], within_s: float) -> str:
         assert process.stdout is not None
         readable, _, _ = select.select([process.stdout], [], [], within_s)
         line = process.stdout.readline().strip() if readable else ""
         if not line:
-            raise RuntimeError(f"the contender has said nothing; its last words: {_last_words(self._log)}")
+            raise RuntimeError(f"the contender has said nothing; its last words: {self.last_words}")
         return line
 
 
 @contextmanager
 def crew(program: Program, settings: Mapping[str, object]) -> Iterator[Crew]:
-    """Started with these settings, and gone at the end."""
+    """Started with these settings, and gone at the end. Without a `home` in them it has one of its own."""
     with tempfile.TemporaryDirectory(prefix="towpath-bench-") as home:
         log = Path(home) / "contender.log"
-        told = json.dumps({**settings, "home": home})
+        told = json.dumps({"home": home, **settings})
         with log.open("w") as errors:
             processes = [
                 subprocess.Popen(

@@ -102,14 +102,14 @@ def test_records_that_expire_while_the_batch_runs_are_told_of(embedded: World, m
     from towpath.flow.batch_run import BatchRun
 
     embedded.send("t", GOOD * 4, partitions=1)
-    look = BatchRun._gaps
+    look = BatchRun._early_gaps
 
     def look_then_expire(self: BatchRun) -> Any:
         gaps = look(self)
         embedded.runtime.log.delete_before("t", {0: 5})
         return gaps
 
-    monkeypatch.setattr(BatchRun, "_gaps", look_then_expire)
+    monkeypatch.setattr(BatchRun, "_early_gaps", look_then_expire)
     flow = plain(embedded.home)
     embedded.run(flow)
     [gap] = embedded.errors(flow)

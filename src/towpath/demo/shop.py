@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from towpath.flow.flow import Flow, expect
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.strategy import Strategy
 from towpath.flow.topic_reference import topic
 
 if TYPE_CHECKING:
@@ -23,16 +24,23 @@ TIME_LIMIT_S = 0.5
 FREEZES, CRASHES = "the product that freezes", "the product that crashes"
 
 
-def shop(outputs: Sequence[tuple[str, Sink]], *, name: str = NAME, source: str = TOPIC) -> Flow:
+def shop(
+    outputs: Sequence[tuple[str, Sink]],
+    *,
+    name: str = NAME,
+    source: str = TOPIC,
+    delivery: str = Strategy.AT_LEAST_ONCE,
+    deterministic: bool | None = None,
+) -> Flow:
     """One source, a DataFrame step with expectations, a function for each record, and what loads it."""
-    flow = Flow(name)
+    flow = Flow(name, delivery=delivery)
 
     @flow.step(topic(source), schema=SCHEMA)
     @expect("a quantity is positive", "quantity is null or quantity > 0")
     def wanted(events: DataFrame) -> DataFrame:
         return events.where("type <> 'heartbeat'")
 
-    @flow.each(wanted, timeout_s=TIME_LIMIT_S)
+    @flow.each(wanted, timeout_s=TIME_LIMIT_S, deterministic=deterministic)
     def priced(event: dict[str, Any]) -> dict[str, Any]:
         if event["type"] != "order":
             return event

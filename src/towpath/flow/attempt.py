@@ -29,6 +29,8 @@ from towpath.flow.probe import Outage, Probe
 from towpath.flow.searching import Searching, SetAside
 from towpath.flow.strategy import Strategy
 from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.decision import units_of
+from towpath.flow.worker.load_decided import NAME
 
 MAY_PASS_LATER = frozenset({ErrorCode.TRANSFORM_FAILED, ErrorCode.ITEM_REFUSED, ErrorCode.SINK_REFUSED})
 CHAIN = "chain"  # the name of a file: which segments there were, and the step before each
@@ -67,6 +69,12 @@ class Attempt:
         self.helm.reach(PilotState.LOAD)
         return _gathered(decision, stored)
 
+    @property
+    def has_read(self) -> bool:
+        """Whether an earlier attempt has read all that there was, and what it found is kept."""
+        checkpoint, hash = self.ground.checkpoint, self.batch.hash
+        return checkpoint.decision(hash) is not None or checkpoint.outcome(hash) is not None
+
     def run_for_state(self) -> None:
         """Where nothing is done any more but the stage keeps state: Spark must commit that, or no batch follows."""
         if self.ground.stage.is_stateful:
@@ -99,16 +107,29 @@ class Attempt:
         self.helm.reach(PilotState.LOAD)
         if decision is None:
             outcome = self._searched(lambda: self._job(decides=False))
-            self._judge(outcome, (*self.ground.stage.callers, *self._refusing))
         else:
             outcome = self._load_decided(decision)
-            self._judge(outcome, self._refusing)
+        if self._may_load_again:
+            self._judge(outcome, (*(() if decision else self.ground.stage.callers), *self._refusing))
         crash.here(CrashPoint.BATCH_LOADED)
         stored = self.ground.checkpoint.keep_outcome(self.batch.hash, self._directory)
         crash.here(CrashPoint.OUTCOME_STORED)
         return stored
 
+    @property
+    def _may_load_again(self) -> bool:
+        """Whether more may come out of the batch at another time. A topic that has its mark would not get that."""
+        match self.ground.flow.delivery:
+            case Strategy.AT_LEAST_ONCE:
+                return True
+            case Strategy.AT_MOST_ONCE:
+                return False
+        return all(output.sink.is_idempotent for output in self.ground.stage.outputs)
+
     def _go_ahead(self) -> None:
+        """From here on an attempt that fails is given up, so what can be known before is asked before."""
+        for output in self.ground.stage.outputs:
+            output.sink.check(self.ground.settings)
         with self.ground.database.transaction() as tx:
             self.batch = self.ground.ledger.go_ahead(tx, *self.batch.key)
         crash.here(CrashPoint.WENT_AHEAD)
@@ -121,6 +142,11 @@ class Attempt:
         except Exception:
             crash.check()
             raise
+        units, loaded = len(units_of(decision)), len(list(self._directory.glob(f"{NAME}-*.json")))
+        if units != loaded:
+            raise FlowHalted(
+                f"batch {self.batch.batch_id} of {self.ground.name}: {loaded} of {units} units were loaded"
+            )
         return _gathered(decision, self._directory)
 
     def _forfeited(self) -> Outcome:
@@ -140,6 +166,7 @@ class Attempt:
 
     def _searched(self, job: Callable[[], Outcome]) -> Outcome:
         """Where the job dies on single records, these are searched for and set aside, and it is run again."""
+        self.excluded |= self.ground.checkpoint.excluded(self.batch.hash)
         is_wide = self.helm.pilot.needs_search
         searching = Searching(self.ground, self.batch, self.place, self.excluded, self.is_ending, is_wide=is_wide)
         self._directory = self.ground.checkpoint.begin_attempt(self.batch.hash)
@@ -151,6 +178,7 @@ class Attempt:
                 if self.batch.state is BatchState.AHEAD or not searching.may_find(error):
                     raise
                 searching.run(error, self._directory)
+                self.ground.checkpoint.keep_excluded(self.batch.hash, self.excluded)
 
     def _job(self, *, decides: bool) -> Outcome:
         """One job for the whole batch. Where the steps let Spark pass over records, all of them are read first."""

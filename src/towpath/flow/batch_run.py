@@ -61,12 +61,14 @@ class BatchRun:
         attempt = self._attempt()
         if not is_news:
             attempt.run_for_state()  # 3.
+            self.ground.checkpoint.forget(self.batch.hash)
             return None
-        gaps = self._gaps()
+        if not attempt.has_read:
+            self._note_gaps(self._early_gaps())
         outcome = attempt.outcome()
-        gaps += self._late_gaps(outcome, gaps)
+        self._note_gaps(self._late_gaps(outcome))
         self.helm.reach(PilotState.ERRORS)
-        self._tell(outcome, gaps)
+        self._tell(outcome)
         self.took_s = round(time.monotonic() - began, 3)
         self._commit(outcome)
         return outcome
@@ -108,24 +110,35 @@ class BatchRun:
             buckets = int(ground.spark.conf.get("spark.sql.shuffle.partitions") or 1)
         return Units(buckets, ground.marks_end() if ground.flow.delivery.has_marks else {})
 
-    def _gaps(self) -> list[Range]:
-        """What was deleted before this batch could read it; written down before the batch runs."""
-        gaps = self.batch.positions.lost(self.ground.kept())
-        self._note_gaps(gaps)
-        return gaps
+    # What was deleted before this batch could read it: a row before the batch runs, or as soon as it is noticed
 
-    def _late_gaps(self, outcome: Outcome, known: list[Range]) -> list[Range]:
+    def _early_gaps(self) -> list[Range]:
+        return self.batch.positions.lost(self.ground.kept())
+
+    def _late_gaps(self, outcome: Outcome) -> list[Range]:
         """What was deleted after that look and before it was read: Spark passes over it without a word."""
-        kept = self.ground.kept()
-        noted = {gap.spot: gap.stop for gap in known}
+        if not (lost := self.batch.positions.lost(self.ground.kept())):
+            return []
+        noted = {gap.spot: gap.stop for gap in sorted(self._gaps())}
         gaps = []
-        for each in self.batch.positions.lost(kept):
+        for each in lost:
             start = noted.get(each.spot, each.start)
             stop = min(each.stop, outcome.lowest.get(f"{each.topic}/{each.partition}", each.stop))
             if start < stop:
                 gaps.append(each._replace(start=start, stop=stop))
-        self._note_gaps(gaps)
         return gaps
+
+    def _gaps(self) -> list[Range]:
+        """Those of this batch, as they were noted, by whichever attempt."""
+        ground, row = self.ground, self.ground.row
+        with ground.database.read() as tx:
+            noted = ground.ledger.gaps(tx, row.flow, row.name)
+        mine = (row.generation, self.batch_id)
+        return [
+            Range(gap.topic, gap.topic_id, gap.partition, gap.start, gap.stop)
+            for gap in noted
+            if (gap.generation, gap.batch_id) == mine
+        ]
 
     def _note_gaps(self, gaps: list[Range]) -> None:
         if gaps:
@@ -181,17 +194,17 @@ class BatchRun:
 
     # 5. Errors and outcomes
 
-    def _tell(self, outcome: Outcome, gaps: list[Range]) -> None:
-        told = self._told(outcome, gaps)
+    def _tell(self, outcome: Outcome) -> None:
+        told = self._told(outcome)
         if (first := next(told, None)) is not None:
             mark = Mark(*self.batch.key, TOLD, "")
             self.ground.sender().send(mark, self.units.marks_since, chain([first], told))
         crash.here(CrashPoint.ERRORS_SENT)
 
-    def _told(self, outcome: Outcome, gaps: list[Range]) -> Iterator[Told]:
+    def _told(self, outcome: Outcome) -> Iterator[Told]:
         """What failed and what was never read, for the error topic; what became of what had come back."""
         ground, topics, name = self.ground, self.ground.topics, self._name()
-        for record in (gap_record(gap, EXPIRED, name) for gap in gaps):
+        for record in (gap_record(gap, EXPIRED, name) for gap in self._gaps()):
             yield topics.errors, record
         for record in error_records(outcome.failures, name, ground.topic_ids, self._carried, self._outputs_done):
             yield topics.errors, record
@@ -214,7 +227,7 @@ class BatchRun:
         outputs = {output.name: output.sink for output in self.ground.stage.outputs}
         refused_by = {one.output, *one.also_refused}
         is_early = any(outputs[name].may_refuse for name in refused_by)  # then those that cannot refuse got nothing
-        done = {name for name, sink in outputs.items() if sink.may_refuse or not is_early}
+        done = {name for name in one.outputs if outputs[name].may_refuse or not is_early}
         return before | (done - refused_by)
 
     @staticmethod

@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from towpath.errors import FlowHalted
+from towpath.flow.codes import ErrorCode
+from towpath.flow.failure import Failure
+from towpath.flow.worker.reading import Excluded
 from towpath.flow.worker.refused import DIRECTORY as REFUSED
 
-DECISION, OUTCOME, OUTAGE = "decision", "outcome", "outage-"
+DECISION, OUTCOME, OUTAGE, EXCLUDED = "decision", "outcome", "outage-", "excluded"
 Stops = dict[tuple[str, int], int]  # by topic and partition
 
 
@@ -81,6 +84,26 @@ class Checkpoint:
         attempt.rename(name)
         _sync(name.parent)
         return name
+
+    def keep_excluded(self, hash: str, excluded: Excluded) -> None:
+        """Which records of a batch are known to end its job: others may be in outputs without them by then."""
+        path = self._decided / hash / EXCLUDED
+        aside = path.with_suffix(".new")
+        stored = [[topic, partition, list(found.items())] for (topic, partition), found in excluded.items()]
+        aside.write_text(json.dumps(stored), encoding="utf-8")
+        _sync(aside)
+        aside.rename(path)
+
+    def excluded(self, hash: str) -> dict[tuple[str, int], dict[int, Failure]]:
+        """What an earlier attempt has found so."""
+        try:
+            stored = json.loads((self._decided / hash / EXCLUDED).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return {
+            (topic, partition): {offset: Failure(ErrorCode(code), *rest) for offset, (code, *rest) in found}
+            for topic, partition, found in stored
+        }
 
     def note_outage(self, hash: str) -> None:
         """What sinks have refused was no fault of the records: it is offered to them again."""

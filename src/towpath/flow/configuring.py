@@ -60,6 +60,7 @@ class Configuring:
         """Move the positions by the rules of code 5: what is gone is skipped, and written down as a gap."""
         ground = self._ground
         ground.look()
+        self._check_open_batch()
         before = ground.last_stops()
         starts = {}
         for name, topic in ground.found.items():
@@ -76,6 +77,21 @@ class Configuring:
         tell_gaps(ground, self._gone_back(before, starts), BEYOND)
         self._begin(starts, self._passed_over(before, starts))
         self._helm.move(PilotState.CONFIGURE)
+
+    def _check_open_batch(self) -> None:
+        """A part of a batch that is in outputs would come again with the new generation: a person has to know."""
+        ground, row = self._ground, self._ground.row
+        if not ground.flow.delivery.has_marks:
+            return
+        with ground.database.read() as tx:
+            batch = ground.ledger.open_batch(tx, row.flow, row.name)
+        if batch is None or not any(mark[:4] == batch.key for mark in ground.marks_since(batch)):
+            return
+        raise FlowHalted(
+            f"batch {batch.batch_id} of {ground.name} is not done, and topics have a part of it; meanwhile an input "
+            f"was made again or has lost records. What it reads of other inputs would be delivered twice. To accept "
+            f"that: towpath flow reset {ground.flow.name}"
+        )
 
     def reset_to(self, wish: Wish) -> None:
         """A person has chosen where to go on: `{"to": "earliest"}` or `{"to": "latest"}`."""

@@ -17,6 +17,7 @@ from towpath.flow.flow import Flow
 from towpath.flow.graph import Stage
 from towpath.flow.ledger import Ledger
 from towpath.flow.ledger_row import Batch
+from towpath.flow.mark import Mark
 from towpath.flow.mark_topic import MarkTopic
 from towpath.flow.positions import Positions, Range, Spot
 from towpath.flow.sending import Sender
@@ -24,6 +25,7 @@ from towpath.flow.stage_store import Stage as StageRow
 from towpath.flow.stage_store import StageStore
 from towpath.flow.strategy import Strategy
 from towpath.flow.topics import FlowTopics
+from towpath.flow.units import Units
 from towpath.flow.wish import Wish
 from towpath.flow.worker.reentry import Reentry
 from towpath.log.log import Log
@@ -106,6 +108,10 @@ class Ground:
     def marks_end(self) -> dict[int, int]:
         """Where the marks of a batch begin that is fixed now."""
         return MarkTopic(self.log, self.topics.marks).ends()
+
+    def marks_since(self, batch: Batch) -> set[Mark]:
+        """The marks that topics have got since a batch was fixed."""
+        return MarkTopic(self.log, self.topics.marks).since(Units.of_value(batch.units).marks_since)
 
     def close(self) -> None:
         if self._sender is not None:

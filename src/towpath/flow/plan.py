@@ -74,9 +74,12 @@ class Plan:
         self._stage = stage
         self._buckets = buckets
         self._decides = decides
-        self._shuffles = False
-        # Steps of the user's may give something else each time; an each step says so if it does not.
-        self.is_deterministic = all(node.deterministic for node in stage.nodes if isinstance(node, Each))
+        self._shuffles = stage.is_stateful  # a task has the records of some keys then, of whatever partitions
+        # Steps of the user's may give something else each time; an each step says so if it does not. Whether one keeps
+        # to its time limit depends on what else the machine has to do.
+        self.is_deterministic = all(
+            node.deterministic and node.timeout_s is None for node in stage.nodes if isinstance(node, Each)
+        )
         self._batch = batch
         self._excluded = excluded
         self._max_record_bytes = max_record_bytes

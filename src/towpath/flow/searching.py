@@ -55,7 +55,7 @@ class Searching:
         self._excluded = excluded
         self._is_ending = is_ending
         self._is_wide = is_wide
-        self._deadline = time.monotonic() + ground.settings.flow.search_s
+        self._deadline = 0.0  # begins with the first search, not with the batch
         self._last_failure: Exception | None = None
         self._passed = 0
         self._doubtful: list[Range] = []  # set aside for a cause that nobody knows
@@ -71,6 +71,7 @@ class Searching:
         if self._doubtful and not self._is_known(error):
             self._take_back()
             raise error
+        self._check_limits(error)
         logger.warning("batch %d of %s fails as a whole: searching", self._batch.batch_id, self._ground.name)
         suspected = self._suspected(reports)
         found = [place for place in suspected if not self._is_ending() and self._dies(place)]
@@ -83,6 +84,16 @@ class Searching:
             self._doubtful = found
         if self._is_ending():
             raise BatchGivenUp
+
+    def _check_limits(self, error: Exception) -> None:
+        """Where record after record ends its worker, it is no single record's fault."""
+        most = self._ground.settings.flow.search_records
+        self._deadline = self._deadline or time.monotonic() + self._ground.settings.flow.search_s
+        if time.monotonic() > self._deadline or sum(map(len, self._excluded.values())) >= most:
+            raise FlowHalted(
+                f"batch {self._batch.batch_id} of {self._ground.name} fails as a whole, again and again, and "
+                f"flow.search_records or flow.search_s is used up. {error}"
+            )
 
     def _take_back(self) -> None:
         """The batch fails without them as well: they are not at fault."""

@@ -31,7 +31,7 @@ OF_SINK = {
     "files": (P.FILES_COMPLETE, P.FILE_PUBLISHED, P.FILES_SYNCED),
     "index": (P.BULK_SENT, P.INDEX_DONE),
 }
-WITH_MARKS = frozenset({P.TABLE_STAGED, P.TABLE_BEFORE_COMMIT, P.TABLE_AFTER_COMMIT})
+WITH_MARKS = frozenset({P.TABLE_STAGED, P.TABLE_BEFORE_COMMIT})
 POINTS = tuple(
     dict.fromkeys(
         (

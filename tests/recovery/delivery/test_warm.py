@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.recovery.delivery.pairs import pairwise, twice
+from tests.recovery.delivery.pairs import pairs_of, pairwise, twice
 from tests.recovery.delivery.points import POINTS, TARGETS, Case, impossible, product_of
 from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shapes import MANY, REFUSING, SHAPES, SINGLE
@@ -64,4 +64,5 @@ OTHERS = {"send", "claim", "finish", "exchange", "release", "free", "reap", "cle
 
 def test_pairs_are_all_there() -> None:
     chosen = pairwise(ALL)
+    assert {pair for case in chosen for pair in pairs_of(case)} == {pair for case in ALL for pair in pairs_of(case)}
     assert len(chosen) < len(ALL) / 4

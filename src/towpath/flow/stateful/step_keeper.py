@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure
 from towpath.flow.nodes import Source
-from towpath.flow.reentry_record import STAGE, said_by
+from towpath.flow.reentry_record import INPUT_TOPIC, STAGE, said_by
 from towpath.flow.stateful.keeper import ShardState
 from towpath.flow.stateful.parts import Parts
 from towpath.flow.stateful.stateful_step import Moment, StatefulStep
@@ -61,10 +61,12 @@ class StepKeeper:
     def _taken(self, records: Records) -> list[bool]:
         """Whether each record is one of the source's: of its topics, or come back to this stage."""
         return [
-            topic in self.source.topics
-            or (topic == self.reentry and said_by(records.headers(at)).get(STAGE) == self.stage)
+            topic in self.source.topics or (topic == self.reentry and self._is_back(said_by(records.headers(at))))
             for at, topic in enumerate(records.topics)
         ]
+
+    def _is_back(self, said: Mapping[str, str]) -> bool:
+        return said.get(STAGE) == self.stage and said.get(INPUT_TOPIC) in self.source.topics
 
     def _documents(self, records: Records, is_mine: Sequence[bool]) -> list[tuple[int, Document]]:
         """What the function is called with. What cannot be read or does not fit fails later, when it is read again."""

@@ -50,4 +50,4 @@ class Backlog:
 def _slim(deliveries: Deliveries) -> Deliveries:
     """Without the documents of its chunk: of that only the records are needed, where one is refused."""
     chunk = deliveries.source
-    return replace(deliveries, source=Chunk(chunk.records, chunk.inputs, [], []), parsed=None)
+    return replace(deliveries, source=Chunk(chunk.records, chunk.inputs, [], [], siblings=chunk.siblings), parsed=None)

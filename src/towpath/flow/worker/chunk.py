@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ class Chunk:
     columns: list[pa.Array] = field(default_factory=list)  # the rows as columns, until a function has changed them
     filtered: Counter[str] = field(default_factory=Counter)  # inputs without rows, by the step that gave none
     gone: dict[int, str] = field(default_factory=dict)  # the same one by one, where something has come back
+    siblings: dict[str, Collection[int]] = field(default_factory=dict)  # inputs by output, where there are several
     tags: list[int | str] | None = None  # of rows from several branches: the branch of each
 
     def fail(self, failures: dict[int, Failure]) -> None:
@@ -56,7 +57,14 @@ class Chunk:
 
     def only(self, rows: Sequence[int]) -> Chunk:
         """These rows with nothing but the records that they come from: for those who tell what was refused."""
-        return Chunk(self.records, [self.inputs[row] for row in rows], [], [])
+        return Chunk(self.records, [self.inputs[row] for row in rows], [], [], siblings=self.siblings)
+
+    def outputs_of(self, input: int) -> list[str]:
+        """The outputs, where there are several, that were to get something of an input."""
+        for output, inputs in self.siblings.items():
+            if not isinstance(inputs, frozenset | range):
+                self.siblings[output] = frozenset(inputs)
+        return [output for output, inputs in self.siblings.items() if input in inputs]
 
     def count_inputs(self) -> int:
         """How many inputs have a row."""

@@ -7,10 +7,12 @@ chunk. A payload that is the record as it came is not written twice.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -41,7 +43,10 @@ class DecisionFile:
     """Written in a task; counts only when the whole directory is made the decision of the batch."""
 
     def __init__(self, batch: BatchPlace, unit: str, closing: ExitStack) -> None:
-        self._path = Path(batch.directory, sha256(unit.encode()).hexdigest()[:32])
+        self._named = Path(batch.directory, f"{sha256(unit.encode()).hexdigest()[:32]}.unit")
+        self._path = self._named.with_suffix(
+            f".{uuid4().hex}"
+        )  # of this attempt: one that was given up may go on writing
         self._unit = unit
         self._closing = closing
         self._streams: list[pa.RecordBatchStreamWriter] = []
@@ -65,8 +70,10 @@ class DecisionFile:
         self._records.close()
         for stream in self._streams:
             stream.close()
-        # Names the unit, and says that the task came to its end.
-        self._path.with_suffix(".unit").write_text(json.dumps(self._unit), encoding="utf-8")
+        # Names the unit and the files of it that count, and says that the task came to its end.
+        aside = Path(f"{self._path}.new")
+        aside.write_text(json.dumps([self._unit, self._path.name]), encoding="utf-8")
+        os.replace(aside, self._named)
 
     def _open(self, kind: str, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
         file = self._closing.enter_context(pa.OSFile(f"{self._path}.{kind}", "wb"))
@@ -79,15 +86,16 @@ def units_of(directory: Path) -> list[Path]:
 
 
 def unit_name(path: Path) -> str:
-    name: str = json.loads(path.read_text(encoding="utf-8"))
+    name: str = json.loads(path.read_text(encoding="utf-8"))[0]
     return name
 
 
 def decided(path: Path, outputs: int) -> Iterator[tuple[Chunk, list[Deliveries]]]:
     """What was given to the file of a unit, in the same order; deliveries of which nothing is left out."""
+    stem = path.with_name(json.loads(path.read_text(encoding="utf-8"))[1])
     with ExitStack() as closing:
-        records = _stream(path.with_suffix(".records"), closing)
-        streams = [_stream(path.with_suffix(f".{number}"), closing) for number in range(outputs)]
+        records = _stream(Path(f"{stem}.records"), closing)
+        streams = [_stream(Path(f"{stem}.{number}"), closing) for number in range(outputs)]
         for batch in records:
             chunk = Chunk(Records.of_struct(batch.column(RECORD)), [], [], [])
             yield chunk, [_deliveries(chunk.records, stream.read_next_batch()) for stream in streams]

@@ -44,6 +44,10 @@ class Delivering:
 
     def give(self, chunk: Chunk, deliveries: Sequence[Deliveries]) -> None:
         """Hand on what each output is to get, in the order of the outputs."""
+        if len(deliveries) > 1:
+            siblings = {one.output: each.source.inputs for one, each in zip(self._writings, deliveries, strict=True)}
+            for each in deliveries:
+                each.source.siblings = siblings
         if self._backlog is not None:
             self._backlog.add([each for each, first in zip(deliveries, self._firsts, strict=True) if not first])
         for one, each, is_first in zip(self._writings, deliveries, self._firsts, strict=True):
@@ -129,7 +133,8 @@ class Writing:
 
     def _fail(self, deliveries: Deliveries, at: int, failure: Failure) -> None:
         chunk, delivery_id = deliveries.source, deliveries.delivery_ids[at]
-        self._report.refuse(chunk.records, chunk.inputs[at], failure, self.output, delivery_id)
+        input = chunk.inputs[at]
+        self._report.refuse(chunk.records, input, failure, self.output, delivery_id, chunk.outputs_of(input))
         self._report.counts.delivered[self.output] -= 1
         self._digest.remove(delivery_id)
         if self._refused is not None:

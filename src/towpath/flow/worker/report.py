@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,7 +55,9 @@ class Counts:
     # Of what came back, by partition/offset in the re-entry topic:
     went_on: list[str] = field(default_factory=list)
     gone: dict[str, str] = field(default_factory=dict)  # the function that gave nothing for it
-    also_refused: dict[str, list[str]] = field(default_factory=dict)  # outputs beside the first, by coordinates
+    # Of what was refused, by coordinates: other outputs that did so, and all that were to get something.
+    also_refused: dict[str, list[str]] = field(default_factory=dict)
+    outputs: dict[str, list[str]] = field(default_factory=dict)
     placed: Counter[str] = field(default_factory=Counter)  # inputs that an operator with state has put there, by place
 
     def saw(self, records: Records) -> None:
@@ -84,6 +86,7 @@ class Counts:
             "went_on": self.went_on,
             "gone": self.gone,
             "also_refused": self.also_refused,
+            "outputs": self.outputs,
             "placed": dict(self.placed),
         }
 
@@ -103,6 +106,7 @@ class Counts:
             value["went_on"],
             value["gone"],
             value["also_refused"],
+            value["outputs"],
             Counter(value["placed"]),
         )
 
@@ -121,6 +125,7 @@ class Failed(NamedTuple):
     output: str | None  # that refused it; None: it failed before it came to any
     delivery_id: bytes | None
     also_refused: tuple[str, ...] = ()  # other outputs that did
+    outputs: tuple[str, ...] = ()  # that were to get something of it, where there are several
 
 
 class Report:
@@ -136,12 +141,25 @@ class Report:
         self._file: pa.NativeFile | None = None
         self._stream: pa.RecordBatchStreamWriter | None = None
 
-    def refuse(self, records: Records, input: int, failure: Failure, output: str, delivery_id: bytes) -> None:
-        """Note that a sink has refused a delivery. An input of which several are refused has failed once."""
+    def refuse(
+        self,
+        records: Records,
+        input: int,
+        failure: Failure,
+        output: str,
+        delivery_id: bytes,
+        outputs: Sequence[str] = (),
+    ) -> None:
+        """Note that a sink has refused a delivery. An input of which several are refused has failed once.
+
+        `outputs` are those that were to get something of the input, where there are several.
+        """
         coordinates = records.coordinates(input)
         if coordinates not in self.refused:
             self.refused[coordinates] = output
             self.counts.refused += 1
+            if len(outputs) > 1:
+                self.counts.outputs[_text(coordinates)] = list(outputs)
             self.fail(records, {input: failure}, output, {input: delivery_id})
             return
         self._add_cause(failure)
@@ -222,13 +240,13 @@ def read_failures(path: Path) -> Iterator[Failed]:
     file = path.with_suffix(".arrow")
     if not file.exists():
         return
-    also = read_counts(path).also_refused
+    counts = read_counts(path)
     with pa.OSFile(str(file)) as opened, pa.ipc.open_stream(opened) as stream:
         for batch in stream:
-            yield from _failed(batch, also)
+            yield from _failed(batch, counts)
 
 
-def _failed(batch: pa.RecordBatch, also: Mapping[str, Sequence[str]]) -> Iterator[Failed]:
+def _failed(batch: pa.RecordBatch, counts: Counts) -> Iterator[Failed]:
     records = Records.of_struct(batch.column(RECORD))
     details = [batch.column(name).to_pylist() for name, _ in _FAILURE]
     for at, (code, step, exception, message, trace, output, delivery_id) in enumerate(zip(*details, strict=True)):
@@ -243,7 +261,8 @@ def _failed(batch: pa.RecordBatch, also: Mapping[str, Sequence[str]]) -> Iterato
             Failure(ErrorCode(code), step, exception, message, trace),
             output,
             delivery_id,
-            tuple(also.get(_text(records.coordinates(at)), ())) if also else (),
+            tuple(counts.also_refused.get(_text(records.coordinates(at)), ())),
+            tuple(counts.outputs.get(_text(records.coordinates(at)), ())),
         )
 
 

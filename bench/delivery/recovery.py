@@ -1,0 +1,87 @@
+"""A driver is killed in the middle of a batch, another takes over: how long until readers see something new."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from uuid import uuid4
+
+from bench.delivery.settings import INTO_THE_SECOND_BATCH, batch_of_recovery
+from bench.delivery.visible import Visible
+from bench.flow.process import Crew, Program, crew
+from bench.flow.workload import PARTITIONS
+from bench.page import ROOT
+from towpath.log import Log
+
+WITHIN_S = 120.0
+LOOK_S = 0.01
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """Times in seconds. The lease runs before the successor may begin, and does not count for the first output."""
+
+    first_output_s: float
+    lease_s: float
+
+
+def program(name: str) -> Program:
+    command = [sys.executable, "-m", f"bench.delivery.contenders.{name}"]
+    return Program(command, environment={"PYTHONPATH": str(ROOT)})
+
+
+def recover(log: Log, bootstrap: str, source: str, records: int) -> Recovered:
+    """Kill one driver, let the next one finish, and see that each record is there once."""
+    target = f"recovered-{uuid4().hex[:8]}"
+    log.create_topic(target, PARTITIONS)
+    with (
+        tempfile.TemporaryDirectory(prefix="towpath-bench-") as home,
+        closing(Visible(bootstrap, target, PARTITIONS)) as visible,
+    ):
+        names = {"topic": source, "warm_up_topic": source, "group": target, "events": records}
+        told = {"kind": "recovery", "bootstrap": bootstrap, "url": "", "home": home, **names}
+        _kill_one(told, visible, batch_of_recovery(records))
+        found = _go_on(told, visible, records)
+    log.delete_topic(target)
+    return found
+
+
+def _kill_one(told: Mapping[str, object], visible: Visible, batch: int) -> None:
+    with crew(program("recovering"), told) as driver:
+        driver.wait_until_ready()
+        driver.begin()
+        driver.figures()
+        until = time.monotonic() + WITHIN_S
+        while visible.written() < INTO_THE_SECOND_BATCH * batch:
+            if time.monotonic() > until:
+                raise TimeoutError(f"no second batch within {WITHIN_S:g} s; {driver.last_words}")
+            time.sleep(LOOK_S)
+        driver.kill()
+
+
+def _go_on(told: Mapping[str, object], visible: Visible, records: int) -> Recovered:
+    with crew(program("recovering"), told) as driver:
+        driver.wait_until_ready()  # which is when its Spark is
+        visible.read_all()
+        assert visible.seen < records, "the driver was done before it was killed"
+        began = driver.begin()
+        [lease_s] = driver.figures()  # told when the stage is taken, and nothing can have come out of it
+        first_at = _first_output(visible, driver)
+        driver.figures()  # it is done
+        visible.read_all()
+    assert visible.seen == records == len(visible.deliveries), (
+        f"{records:,} records, of which readers see {visible.seen:,}, {len(visible.deliveries):,} different ones"
+    )
+    return Recovered(first_at - began - lease_s, lease_s)
+
+
+def _first_output(visible: Visible, driver: Crew) -> float:
+    until = time.monotonic() + WITHIN_S
+    while not visible.read(LOOK_S):
+        if time.monotonic() > until:
+            raise TimeoutError(f"nothing new within {WITHIN_S:g} s; {driver.last_words}")
+    return time.perf_counter()

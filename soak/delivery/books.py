@@ -1,0 +1,74 @@
+"""What Towpath has written down, read with plain SQL: how far each stage is, and how often it had to try."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from soak.delivery.flow import FLOW
+
+CONNECT_S = 3
+_OPEN = "select count(*) from towpath.flow_batch where flow = %s and state in ('snapshot', 'decided')"
+_LAST = """select distinct on (stage) stage, state, positions from towpath.flow_batch where flow = %s
+order by stage, generation desc, batch_id desc"""
+_TRIES = """select count(*), count(*) filter (where attempts > 1), coalesce(sum(attempts - 1), 0)
+from towpath.flow_batch where flow = %s"""
+_STAGES = "select stage, pilot, launch from towpath.flow_stage where flow = %s order by stage"
+
+Ends = dict[tuple[str, int], int]  # by topic and partition
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """Of all batches."""
+
+    batches: int
+    tried_again: int  # how many of them
+    more: int  # attempts beside the first
+
+
+class Books:
+    """Opened anew for each look: the database may have been killed in between."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def open_batches(self) -> int | None:
+        """How many batches are at work; None when the database does not say."""
+        try:
+            [(count,)] = self._rows(_OPEN)
+        except psycopg.Error:
+            return None
+        return int(count)
+
+    def is_read(self, ends: Ends) -> bool:
+        """Whether every stage has committed up to these ends."""
+        reached: Ends = {}
+        for _, state, positions in self._rows(_LAST):
+            if state != "committed":
+                return False
+            for topic in positions:
+                for partition, (_, stop) in topic["ranges"].items():
+                    reached[topic["topic"], int(partition)] = stop
+        return all(reached.get(place, 0) == end for place, end in ends.items())
+
+    def tries(self) -> Tries:
+        [(batches, again, more)] = self._rows(_TRIES)
+        return Tries(int(batches), int(again), int(more))
+
+    def stages(self) -> list[str]:
+        """How each stage is, for people."""
+        try:
+            found = self._rows(_STAGES)
+        except psycopg.Error as error:
+            return [f"the database does not say how the stages are: {error}"]
+        return [
+            f"stage {stage} is {pilot['state']} (launch {launch}): {pilot.get('reason') or pilot.get('last_error')}"
+            for stage, pilot, launch in found
+        ]
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._url, connect_timeout=CONNECT_S) as connection:
+            return connection.execute(query, (FLOW,)).fetchall()
