@@ -59,6 +59,10 @@ class Book:
         done: Batch = self.do("decide", *key(batch), **({"counts": {}} | values))
         return done
 
+    def go_ahead(self, batch: Batch) -> Batch:
+        done: Batch = self.do("go_ahead", *key(batch))
+        return done
+
     def commit(self, batch: Batch, **values: Any) -> Batch:
         done: Batch = self.do("commit", *key(batch), **({"counts": {}, "digests": {}} | values))
         return done
@@ -69,6 +73,8 @@ class Book:
             self.do("supersede_open", FLOW, STAGE)
         elif state is BatchState.DECIDED:
             self.decide(batch)
+        elif state is BatchState.AHEAD:
+            self.go_ahead(batch)
         elif state is BatchState.COMMITTED:
             self.commit(batch)
         return batch
@@ -160,6 +166,7 @@ def test_after_a_reset_the_number_may_come_again_but_not_the_batch(book: Book) -
 
 ACTS: dict[BatchState, Callable[[Book, Batch], Any]] = {
     BatchState.DECIDED: Book.decide,
+    BatchState.AHEAD: Book.go_ahead,
     BatchState.COMMITTED: Book.commit,
 }
 

@@ -23,6 +23,7 @@ from towpath import crash
 from towpath.crash import Armed, CrashPoint
 from towpath.flow.flow import Flow
 from towpath.flow.ledger_row import BatchState
+from towpath.flow.place import BY_BATCH
 from towpath.flow.strategy import Strategy
 from towpath.log import NewRecord
 
@@ -100,11 +101,11 @@ class Rig:
         found = [f"batch {batch.batch_id} is {batch.state}" for batch in batches if batch.state != "committed"]
         counts: Counter[str] = Counter()
         for batch in batches:
-            if batch.stage == "in":
+            if "in" in batch.stage.split("+"):
                 for name, value in batch.counts.items():
                     counts[name] += value if isinstance(value, int) else sum(value.values())
-        places = sum(counts[name] for name in ("loaded", "filtered", "failed", "forfeited", "duplicate"))
-        if counts["read"] != COUNT or places != COUNT:
+        sent = COUNT * self.case.shape.copies * len(self.case.shape.topics)
+        if counts["read"] != sent or sum(counts[place] for place in BY_BATCH) != sent:
             found.append(f"the ledger does not add up: {dict(counts)}")
         if self.case.strategy is not Strategy.AT_MOST_ONCE and counts["forfeited"]:
             found.append("something was forfeited")

@@ -15,6 +15,7 @@ from typing import Any
 from tests.recovery.delivery.targets import Child, Rows, Target, children
 
 from towpath import Flow, expect, topic
+from towpath.flow.stateful import Dedupe, field
 from towpath.flow.strategy import Strategy
 
 GOOD, FILTERED, UNMET, RAISING, REFUSED, BROKEN = "good", "filtered", "unmet", "raising", "refused", "broken"
@@ -42,7 +43,7 @@ class Shape:
     kinds: tuple[str, ...] = KINDS
     topics: tuple[str, ...] = ("in",)
     is_deterministic: bool = True
-    has_both: bool = False  # outputs that may refuse and outputs that cannot
+    copies: int = 1  # how often each record is sent
     stages: int = 1
 
     def values(self, start: int, stop: int) -> list[tuple[int, bytes]]:
@@ -52,7 +53,7 @@ class Shape:
             kind = self.kinds[n % len(self.kinds)]
             fits = '"no number"' if kind == REFUSED else "1"
             text = f'{{"n": {n}, "kind": "{kind}", "fits": {fits}}}' if kind != BROKEN else f'{{"n": {n},'
-            made.append((n, text.encode()))
+            made += [(n, text.encode())] * self.copies
         return made
 
     def numbers(self, *kinds: str) -> set[int]:
@@ -204,6 +205,85 @@ def _check_wide(seen: Seen, strategy: Strategy) -> Iterator[str]:
     yield from _check_single(seen, strategy)
 
 
+# dedupe: everything is sent twice
+
+
+def _dedupe(strategy: Strategy, target: Target, other: Target) -> Flow:
+    flow = Flow("dedupe", delivery=strategy)
+    once = Dedupe(sender=field("kind"), sequence=field("n"))
+    kept = flow.each(topic("in", dedupe=once), deterministic=True, name="each")(_each)
+    flow.load(kept, target.sink("main"), name="main")
+    return flow
+
+
+def _check_dedupe(seen: Seen, strategy: Strategy) -> Iterator[str]:
+    yield from compared("main", children(seen.outputs["main"]), _once(DEDUPE.numbers(GOOD)), strategy)
+    yield from compared("errors", seen.failed, Counter(DEDUPE.numbers(RAISING)), strategy)
+
+
+# stateful: each record is given its running number within its kind
+
+
+def _stateful(strategy: Strategy, target: Target, other: Target) -> Flow:
+    flow = Flow("stateful", delivery=strategy)
+    counted = flow.stateful(topic("in"), key=field("kind"), name="counted")(_counted)
+    flow.load(counted, target.sink("main"), name="main")
+    return flow
+
+
+def _counted(document: Document, state: dict[str, Any]) -> Document:
+    state["seen"] = state.get("seen", 0) + 1
+    return {**document, "child": state["seen"]}
+
+
+def _check_stateful(seen: Seen, strategy: Strategy) -> Iterator[str]:
+    rows = seen.outputs["main"]
+    numbers = Counter(row["n"] for row in rows)
+    yield from compared("main", numbers, Counter(range(COUNT)), strategy)
+    if strategy is Strategy.EXACTLY_ONCE:
+        for kind in STATEFUL.kinds:
+            given = sorted(row["child"] for row in rows if row["kind"] == kind)
+            if given != list(range(1, len(given) + 1)):
+                yield f"main: the records of {kind} were counted {given}"
+
+
+# any_of: two topics with the same records, each by itself
+
+
+def _any_of(strategy: Strategy, target: Target, other: Target) -> Flow:
+    flow = Flow("any-of", delivery=strategy)
+    either = flow.any_of(topic("in"), topic("in2"))
+    flow.load(flow.each(either, deterministic=True, name="each")(_each), target.sink("main"), name="main")
+    return flow
+
+
+def _check_any_of(seen: Seen, strategy: Strategy) -> Iterator[str]:
+    good, bad = ANY_OF.numbers(GOOD), ANY_OF.numbers(RAISING, BROKEN)
+    yield from compared("main", children(seen.outputs["main"]), Counter({(n, 0): 2 for n in good}), strategy)
+    yield from compared("errors", seen.failed, Counter(dict.fromkeys(bad, 2)), strategy)
+
+
+# join: the k-th record of two topics together
+
+
+def _join(strategy: Strategy, target: Target, other: Target) -> Flow:
+    flow = Flow("join", delivery=strategy)
+    pair = flow.join(one=topic("in"), two=topic("in2"), key=field("n"), name="pair")
+    flow.load(flow.each(pair, deterministic=True, name="each")(_paired), target.sink("main"), name="main")
+    return flow
+
+
+def _paired(document: Document) -> Document:
+    return {"n": document["one"]["n"], "same": document["one"] == document["two"]}
+
+
+def _check_join(seen: Seen, strategy: Strategy) -> Iterator[str]:
+    rows = seen.outputs["main"]
+    yield from compared("main", children(rows), _once(set(range(COUNT))), strategy)
+    if strange := [row["n"] for row in rows if not row["same"]]:
+        yield f"main: {strange} were joined with others"
+
+
 def _once(numbers: set[int]) -> Counter[Child]:
     return Counter((n, 0) for n in numbers)
 
@@ -217,8 +297,12 @@ REFUSING = Shape(
     ("main", "other"),
     _check_refusing,
     kinds=(GOOD, GOOD, REFUSED, FILTERED, RAISING, BROKEN),
-    has_both=True,
 )
 CHAIN = Shape("chain", _chain, ("main",), _check_chain, is_deterministic=False, stages=2)
 WIDE = Shape("wide", _wide, ("main",), _check_wide, is_deterministic=False)
-SHAPES = {shape.name: shape for shape in (SINGLE, FORK, MANY, REFUSING, CHAIN, WIDE)}
+DEDUPE = Shape("dedupe", _dedupe, ("main",), _check_dedupe, kinds=(GOOD, GOOD, FILTERED, RAISING), copies=2)
+STATEFUL = Shape("stateful", _stateful, ("main",), _check_stateful, kinds=("a", "b", "c"))
+ANY_OF = Shape("any-of", _any_of, ("main",), _check_any_of, topics=("in", "in2"))
+JOIN = Shape("join", _join, ("main",), _check_join, kinds=("a",), topics=("in", "in2"))
+ALL = (SINGLE, FORK, MANY, REFUSING, CHAIN, WIDE, DEDUPE, STATEFUL, ANY_OF, JOIN)
+SHAPES = {shape.name: shape for shape in ALL}

@@ -19,6 +19,7 @@ from towpath.flow.place import BY_BATCH, Place
 from towpath.flow.positions import Range, Spot
 
 DELETED = "deleted from the topic since"
+ALWAYS_SHOWN = (Place.LOADED, Place.FILTERED, Place.FAILED)
 
 
 @dataclass(slots=True)
@@ -94,7 +95,9 @@ class Balancing:
     def _place(self, batch: BatchRow) -> None:
         places = self.balance.places
         for place in BY_BATCH:
-            places[place] += self._errors.failed(batch) if place is Place.FAILED else batch.count(place)
+            count = self._errors.failed(batch) if place is Place.FAILED else batch.count(place)
+            if count or place in ALWAYS_SHOWN:
+                places[place] += count
         for output in _outputs(batch):
             self.balance.delivered[output] += batch.delivered(output)
 
