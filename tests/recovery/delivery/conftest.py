@@ -54,8 +54,10 @@ def _place(case: Case, request: pytest.FixtureRequest, home: Path) -> Place:
 def _target(kind: str, request: pytest.FixtureRequest, home: Path) -> Target:
     name = f"t{uuid4().hex[:12]}"
     match kind:
-        case "topic" | "kafka":
+        case "topic":
             return TopicTarget()
+        case "kafka":
+            return TopicTarget(f"{name}-")
         case "sqlite":
             return SqliteTarget(home)
         case "files":

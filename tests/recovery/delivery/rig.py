@@ -74,7 +74,7 @@ class Rig:
 
     def send(self, start: int, stop: int) -> None:
         log = self.world.connect().log
-        for name in self.case.shape.topics:
+        for name in (f"{self.target.prefix}{each}" for each in self.case.shape.topics):
             if name not in {each.name for each in log.topics()}:
                 log.create_topic(name, 2)
             log.append(name, [NewRecord(text, b"%d" % n) for n, text in self.case.shape.values(start, stop)])
@@ -101,7 +101,7 @@ class Rig:
         found = [f"batch {batch.batch_id} is {batch.state}" for batch in batches if batch.state != "committed"]
         counts: Counter[str] = Counter()
         for batch in batches:
-            if "in" in batch.stage.split("+"):
+            if f"{self.target.prefix}in" in batch.stage.split("+"):
                 for name, value in batch.counts.items():
                     counts[name] += value if isinstance(value, int) else sum(value.values())
         sent = COUNT * self.case.shape.copies * len(self.case.shape.topics)

@@ -80,9 +80,9 @@ def _each(document: Document) -> Document | None:
 
 
 def _single(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("single", delivery=strategy)
+    flow = Flow(f"{target.prefix}single", delivery=strategy)
 
-    @flow.step(topic("in"), schema="n int, kind string")
+    @flow.step(topic(f"{target.prefix}in"), schema="n int, kind string")
     @expect("is met", f"kind <> '{UNMET}'")
     def rows(frame: Any) -> Any:
         return frame.where("n >= 0")
@@ -100,8 +100,8 @@ def _check_single(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 
 def _fork(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("fork", delivery=strategy)
-    sided = flow.each(topic("in"), name="sided")(_sided)
+    flow = Flow(f"{target.prefix}fork", delivery=strategy)
+    sided = flow.each(topic(f"{target.prefix}in"), name="sided")(_sided)
     for side in ("left", "right"):
         flow.load(flow.each(sided, name=f"only-{side}")(_only(side)), target.sink(side), name=side)
     return flow
@@ -126,8 +126,8 @@ def _check_fork(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 
 def _many(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("many", delivery=strategy)
-    flow.load(flow.each(topic("in"), name="children")(_born), target.sink("main"), name="main")
+    flow = Flow(f"{target.prefix}many", delivery=strategy)
+    flow.load(flow.each(topic(f"{target.prefix}in"), name="children")(_born), target.sink("main"), name="main")
     return flow
 
 
@@ -159,8 +159,8 @@ def _check_many(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 
 def _refusing(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("refusing", delivery=strategy)
-    kept = flow.each(topic("in"), deterministic=True, name="each")(_each)
+    flow = Flow(f"{target.prefix}refusing", delivery=strategy)
+    kept = flow.each(topic(f"{target.prefix}in"), deterministic=True, name="each")(_each)
     flow.load(kept, target.sink("main"), name="main")
     flow.load(kept, other.sink("other"), name="other")
     return flow
@@ -176,10 +176,10 @@ def _check_refusing(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 
 def _chain(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("chain", delivery=strategy)
-    first = flow.each(topic("in"), deterministic=True, name="first")(_each)
-    flow.load(first, topic("between", partitions=2), name="between")
-    flow.load(flow.each(topic("between"), name="second")(_born), target.sink("main"), name="main")
+    flow = Flow(f"{target.prefix}chain", delivery=strategy)
+    first = flow.each(topic(f"{target.prefix}in"), deterministic=True, name="first")(_each)
+    flow.load(first, topic(f"{target.prefix}between", partitions=2), name="between")
+    flow.load(flow.each(topic(f"{target.prefix}between"), name="second")(_born), target.sink("main"), name="main")
     return flow
 
 
@@ -191,9 +191,9 @@ def _check_chain(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 
 def _wide(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("wide", delivery=strategy)
+    flow = Flow(f"{target.prefix}wide", delivery=strategy)
 
-    @flow.step(topic("in"), schema="n int, kind string")
+    @flow.step(topic(f"{target.prefix}in"), schema="n int, kind string")
     def spread(frame: Any) -> Any:
         return frame.repartition(3, "n").where(f"kind <> '{FILTERED}'")
 
@@ -209,9 +209,9 @@ def _check_wide(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 
 def _dedupe(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("dedupe", delivery=strategy)
+    flow = Flow(f"{target.prefix}dedupe", delivery=strategy)
     once = Dedupe(sender=field("kind"), sequence=field("n"))
-    kept = flow.each(topic("in", dedupe=once), deterministic=True, name="each")(_each)
+    kept = flow.each(topic(f"{target.prefix}in", dedupe=once), deterministic=True, name="each")(_each)
     flow.load(kept, target.sink("main"), name="main")
     return flow
 
@@ -225,8 +225,8 @@ def _check_dedupe(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 
 def _stateful(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("stateful", delivery=strategy)
-    counted = flow.stateful(topic("in"), key=field("kind"), name="counted")(_counted)
+    flow = Flow(f"{target.prefix}stateful", delivery=strategy)
+    counted = flow.stateful(topic(f"{target.prefix}in"), key=field("kind"), name="counted")(_counted)
     flow.load(counted, target.sink("main"), name="main")
     return flow
 
@@ -251,8 +251,8 @@ def _check_stateful(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 
 def _any_of(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("any-of", delivery=strategy)
-    either = flow.any_of(topic("in"), topic("in2"))
+    flow = Flow(f"{target.prefix}any-of", delivery=strategy)
+    either = flow.any_of(topic(f"{target.prefix}in"), topic(f"{target.prefix}in2"))
     flow.load(flow.each(either, deterministic=True, name="each")(_each), target.sink("main"), name="main")
     return flow
 
@@ -267,8 +267,8 @@ def _check_any_of(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 
 def _join(strategy: Strategy, target: Target, other: Target) -> Flow:
-    flow = Flow("join", delivery=strategy)
-    pair = flow.join(one=topic("in"), two=topic("in2"), key=field("n"), name="pair")
+    flow = Flow(f"{target.prefix}join", delivery=strategy)
+    pair = flow.join(one=topic(f"{target.prefix}in"), two=topic(f"{target.prefix}in2"), key=field("n"), name="pair")
     flow.load(flow.each(pair, deterministic=True, name="each")(_paired), target.sink("main"), name="main")
     return flow
 

@@ -26,6 +26,7 @@ class Target(Protocol):
 
     kind: str
     may_refuse: bool
+    prefix: str  # of the names of flows and topics: a broker is shared by many cases
 
     def sink(self, output: str) -> Any:
         """The sink for one output."""
@@ -36,14 +37,15 @@ class Target(Protocol):
 
 @dataclass
 class TopicTarget:
+    prefix: str = ""
     kind = "topic"
     may_refuse = False
 
     def sink(self, output: str) -> Any:
-        return topic(f"out-{output}", partitions=2)
+        return topic(f"{self.prefix}out-{output}", partitions=2)
 
     def rows(self, output: str, log: Log) -> Rows:
-        name = f"out-{output}"
+        name = f"{self.prefix}out-{output}"
         if name not in {each.name for each in log.topics()}:
             return []
         return [json.loads(record.value or b"") for record in everything(log, name)]
@@ -52,6 +54,7 @@ class TopicTarget:
 @dataclass
 class SqliteTarget:
     home: Path
+    prefix: str = ""
     kind = "sqlite"
     may_refuse = True
 
@@ -67,6 +70,7 @@ class SqliteTarget:
 class PostgresTarget:
     url: str
     schema: str
+    prefix: str = ""
     kind = "postgres"
     may_refuse = True
 
@@ -82,6 +86,7 @@ class PostgresTarget:
 @dataclass
 class FilesTarget:
     home: Path
+    prefix: str = ""
     kind = "files"
     may_refuse = False
 
@@ -96,23 +101,24 @@ class FilesTarget:
 @dataclass
 class IndexTarget:
     url: str
-    prefix: str
+    indices: str
+    prefix: str = ""
     kind = "index"
     may_refuse = True
 
     def sink(self, output: str) -> Any:
-        return index(f"{self.prefix}-{output}", url=self.url)
+        return index(f"{self.indices}-{output}", url=self.url)
 
     def rows(self, output: str, log: Log) -> Rows:
         node = Node(self.url)
-        if not node.ask("GET", f"/_cat/indices/{self.prefix}-{output}*?format=json"):
+        if not node.ask("GET", f"/_cat/indices/{self.indices}-{output}*?format=json"):
             return []
-        return [each.source for each in node.documents(f"{self.prefix}-{output}")]
+        return [each.source for each in node.documents(f"{self.indices}-{output}")]
 
     def prepare(self, output: str) -> None:
         """A field of one type, so that a document with another is refused."""
         mapping = {"mappings": {"properties": {"fits": {"type": "integer"}}}}
-        Node(self.url).ask("PUT", f"/{self.prefix}-{output}", json.dumps(mapping))
+        Node(self.url).ask("PUT", f"/{self.indices}-{output}", json.dumps(mapping))
 
 
 def children(rows: Rows) -> Counter[Child]:

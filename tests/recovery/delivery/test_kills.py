@@ -10,7 +10,7 @@ from tests.recovery.delivery.act import told
 from tests.recovery.delivery.pairs import pairwise
 from tests.recovery.delivery.points import Case, product_of
 from tests.recovery.delivery.rig import Rig
-from tests.recovery.delivery.shapes import COUNT, MANY, SINGLE
+from tests.recovery.delivery.shapes import COUNT, DEDUPE, MANY, SINGLE
 
 from towpath.crash import CrashPoint as P
 from towpath.flow.strategy import Strategy
@@ -22,7 +22,7 @@ PAIRS = pairwise(product_of())
 FAST = [
     Case(SINGLE, Strategy.EXACTLY_ONCE, "kafka", P.LOG_TRANSACTION_BEFORE_COMMIT),
     Case(MANY, Strategy.EXACTLY_ONCE, "postgres", P.TABLE_BEFORE_COMMIT),
-    Case(MANY, Strategy.EXACTLY_ONCE, "topic", P.BATCH_DECIDED),
+    Case(DEDUPE, Strategy.EXACTLY_ONCE, "topic", P.BATCH_COMMITTED),
 ]
 
 
