@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench-queue bench-log bench-flow soak-queue soak-flow recover lock clean
+.PHONY: help demo test check docs bench-queue bench-log bench-flow soak-queue soak-flow recover chaos-delivery lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -45,6 +45,10 @@ soak-flow: ## ten million records through a flow: the driver's memory must not g
 recover: ## kill flows at every crash point with every strategy, sink and shape, once and twice (takes up to two hours)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m pytest -m recover tests/recovery/delivery $(ARGS)
+
+chaos-delivery: ## three stages on Kafka and PostgreSQL under 200 random kills: every record in one place (over half an hour)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m soak.delivery $(ARGS)
 
 lock: ## resolve the locks anew (ARGS=--upgrade for the newest versions)
 	@scripts/lock $(ARGS)

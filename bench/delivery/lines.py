@@ -35,6 +35,7 @@ class Measure(line.Measure):
     INDEX_PLAIN = "Kafka → Elasticsearch, plain foreachBatch"
     DEMO_EXACTLY = "demo, exactly-once"
     DEMO_DECIDED = "demo, exactly-once, not deterministic"
+    DEMO_UNDECIDED = "demo, at-most-once, not deterministic"
     DEMO_LEAST = "demo, at-least-once"
     DEMO_MOST = "demo, at-most-once"
     DEMO_PLAIN = "demo, plain foreachBatch"
@@ -67,6 +68,7 @@ WAYS: dict[Part, dict[Measure, Way]] = {
         Measure.DEMO_MOST: Way.MOST,
         Measure.DEMO_PLAIN: Way.PLAIN,
         Measure.DEMO_DECIDED: Way.DECIDED,
+        Measure.DEMO_UNDECIDED: Way.UNDECIDED,
     },
 }
 ROUTES = tuple(WAYS)
@@ -79,7 +81,7 @@ PLACES = {
 # Who is set beside whom: what is ours, the other, and what it has to reach.
 _BESIDE: tuple[tuple[Way, Way, Goal | None], ...] = (
     (Way.EXACTLY, Way.MOST, goals.exactly_once()),
-    (Way.DECIDED, Way.MOST, None),
+    (Way.DECIDED, Way.UNDECIDED, None),
     (Way.LEAST, Way.MOST, None),
     (Way.MOST, Way.PLAIN, goals.at_most_once()),
     (Way.MOST, Way.BY_HAND, None),
@@ -87,6 +89,7 @@ _BESIDE: tuple[tuple[Way, Way, Goal | None], ...] = (
 )
 _NAMES = {
     Way.MOST: "Towpath, at-most-once",
+    Way.UNDECIDED: "Towpath, at-most-once, the same flow",
     Way.PLAIN: "plain foreachBatch",
     Way.BY_HAND: "written by hand, mapInArrow",
     Way.SPARK_SINK: "Spark's Kafka sink, without validation",

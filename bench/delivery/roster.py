@@ -35,14 +35,15 @@ def ours() -> list[Row]:
             towpath_version(),
             f"{_spark()}; delivery= as named, all else at its defaults: strict JSON, ledger on SQLite (synchronous "
             f"{DatabaseSettings().synchronous.upper()}), error topic; the function of the demo says "
-            "deterministic=True, but where the row says that it does not",
+            "deterministic=True and has no time limit; in the row that is not deterministic it is as it comes: a limit "
+            "of 0.5 s, and nothing said",
         ),
         (
             "plain foreachBatch",
             pyspark.__version__,
-            f"{_spark()}; the same plan, and in its tasks the same readers, functions (with their time limit) and "
-            "writers as Towpath's; without ledger, marks, decision, reports, sums of ids, breadcrumbs, error topic and "
-            "pilot: what fails ends it, and after a crash nobody knows what is written",
+            f"{_spark()}; the same plan, and in its tasks the same readers, functions and writers as "
+            "Towpath's; without ledger, marks, decision, reports, sums of ids, breadcrumbs, error topic and pilot: "
+            "what fails ends it, and after a crash nobody knows what is written",
         ),
     ]
 

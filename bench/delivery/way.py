@@ -11,7 +11,8 @@ class Way(StrEnum):
     EXACTLY = "exactly-once"
     LEAST = "at-least-once"
     MOST = "at-most-once"
-    DECIDED = "exactly-once, not deterministic"  # the same flow, whose function does not say that it is
+    DECIDED = "exactly-once, not deterministic"  # a flow with a function that may give something else each time
+    UNDECIDED = "at-most-once, not deterministic"  # the same flow
     PLAIN = "plain foreachBatch"  # the same steps without Towpath's driver
     BY_HAND = "written by hand"
     SPARK_SINK = "Spark's own Kafka sink"
@@ -22,4 +23,6 @@ GUARANTEES = {
     Way.LEAST: "at-least-once",
     Way.MOST: "at-most-once",
     Way.DECIDED: "exactly-once",
+    Way.UNDECIDED: "at-most-once",
 }
+NOT_DETERMINISTIC = (Way.DECIDED, Way.UNDECIDED)

@@ -19,12 +19,12 @@ INTERRUPTED = 130
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m soak.delivery", description="Three stages under random kills.")
     parser.add_argument("--kills", type=int, default=200, help="how many processes are ended by SIGKILL")
-    parser.add_argument("--seconds", type=float, default=1500.0, help="over how long they are spread, at least")
+    parser.add_argument("--seconds", type=float, default=900.0, help="over how long they are spread, at least")
     parser.add_argument("--seed", type=int, default=None, help="who is killed when; printed, to be given again")
     parser.add_argument(
         "--delivery",
-        choices=list(Strategy),
-        default=Strategy.EXACTLY_ONCE,
+        choices=[each.value for each in Strategy],
+        default=Strategy.EXACTLY_ONCE.value,
         help="what the flow promises; with less than exactly-once this run has to fail",
     )
     given = parser.parse_args()

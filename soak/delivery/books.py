@@ -11,6 +11,7 @@ from soak.delivery.flow import FLOW
 
 CONNECT_S = 3
 _OPEN = "select count(*) from towpath.flow_batch where flow = %s and state in ('snapshot', 'decided')"
+_COMMITTED = "select count(*) from towpath.flow_batch where flow = %s and state = 'committed'"
 _LAST = """select distinct on (stage) stage, state, positions from towpath.flow_batch where flow = %s
 order by stage, generation desc, batch_id desc"""
 _TRIES = """select count(*), count(*) filter (where attempts > 1), coalesce(sum(attempts - 1), 0)
@@ -37,11 +38,11 @@ class Books:
 
     def open_batches(self) -> int | None:
         """How many batches are at work; None when the database does not say."""
-        try:
-            [(count,)] = self._rows(_OPEN)
-        except psycopg.Error:
-            return None
-        return int(count)
+        return self._count(_OPEN)
+
+    def committed(self) -> int | None:
+        """How many batches are done; None when the database does not say."""
+        return self._count(_COMMITTED)
 
     def is_read(self, ends: Ends) -> bool:
         """Whether every stage has committed up to these ends."""
@@ -68,6 +69,13 @@ class Books:
             f"stage {stage} is {pilot['state']} (launch {launch}): {pilot.get('reason') or pilot.get('last_error')}"
             for stage, pilot, launch in found
         ]
+
+    def _count(self, query: str) -> int | None:
+        try:
+            [(count,)] = self._rows(query)
+        except psycopg.Error:
+            return None
+        return int(count)
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self._url, connect_timeout=CONNECT_S) as connection:

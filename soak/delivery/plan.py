@@ -34,6 +34,11 @@ class Strike:
     target: Target
     chance: float
 
+    @property
+    def is_at_once(self) -> bool:
+        """Whether it comes in the recovery from the one before, if that takes any time."""
+        return self.after_s < AT_ONCE_S
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -42,7 +47,7 @@ class Plan:
     kills: int
     seconds: float
     seed: int
-    records_per_s: int = 40
+    records_per_s: int = 30
     delivery: str = "exactly-once"  # with less the verdict has to find something: so it is seen that it can
 
     def strikes(self) -> list[Strike]:

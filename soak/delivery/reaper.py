@@ -19,6 +19,7 @@ from soak.delivery.plan import Strike, Target
 from towpath.testing.journal import Journal
 
 TICK_S = 0.1
+PROGRESS_S = 60.0
 VICTIM_S = 240.0  # a flow that recovers has a worker again by then
 WAKE_S = 60.0  # for a woken driver to notice that it was replaced
 
@@ -39,6 +40,7 @@ class Reaper:
     struck: Counter[Target] = field(default_factory=Counter)
     in_batch: Counter[Target] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+    _committed: int = 0
 
     @property
     def kills(self) -> int:
@@ -49,6 +51,8 @@ class Reaper:
         for strike in strikes:
             self.phase = f"{self.kills} of {planned} kills"
             self._pass_time(strike.after_s)
+            if not strike.is_at_once:
+                self._await_progress()
             self._strike(strike)
             self.struck[strike.target] += 1
 
@@ -65,6 +69,12 @@ class Reaper:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self._tick()
+
+    def _await_progress(self) -> None:
+        """A batch is committed between most strikes, or a slow machine would be at the same batch all the time."""
+        with suppress(TimeoutError):
+            self.wait_for(lambda: (self.books.committed() or 0) > self._committed, PROGRESS_S, "a batch")
+        self._committed = self.books.committed() or self._committed
 
     def _tick(self) -> None:
         self.drivers.refill()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-BATCH = 400
+BATCH = 1_000
 # Short, so that a successor starts soon, and long enough for a busy machine with two cores.
 HEARTBEAT_S, LEASE_S = 0.5, 3.0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from bench.delivery import goals
+from bench.delivery.cause import cause_of
 from bench.delivery.contenders.bare import BareSegment
 from bench.delivery.findings import delivery_finding
 from bench.delivery.lines import ROUTES, WAYS, Measure, Part, lines
@@ -45,7 +46,7 @@ def test_every_way_of_a_route_is_in_a_row_of_it() -> None:
 
 
 def test_the_price_of_a_stage_that_decides_is_shown_without_a_goal() -> None:
-    assert row(Measure.DEMO_DECIDED, Measure.DEMO_MOST).goal is None
+    assert row(Measure.DEMO_DECIDED, Measure.DEMO_UNDECIDED).goal is None
     assert WAYS[Part.DEMO][Measure.DEMO_DECIDED] is Way.DECIDED
 
 
@@ -136,6 +137,13 @@ def test_it_ends_at_what_fails_and_at_what_is_refused(tmp_path: Path) -> None:
 
 
 # The process of a route
+
+
+def test_of_an_error_of_spark_the_line_of_the_worker_is_told() -> None:
+    text = "StreamingQueryException: [STREAM_FAILED] Query ended\n  File x\nKeyError: 'y'\n=== Query ===\nPlan"
+    assert cause_of(text) == "KeyError: 'y'"
+    assert cause_of("something else\nmore") == "something else"
+
 
 ECHO = """
 import json, sys

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -19,23 +20,29 @@ FLUSH_S = 60.0
 SERVE_S = 0.05
 
 
-def copier(bootstrap: str, target: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+@dataclass(frozen=True)
+class Copier:
     """For `mapInArrow`: every value must be JSON, else the batch fails; sent with acks from all and idempotence."""
 
-    def copy(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    bootstrap: str
+    target: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         failed: list[str] = []
 
         def on_delivery(error: object, _: object) -> None:
             if error is not None:
                 failed.append(str(error))
 
-        producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 1})
+        producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "acks": "all", "enable.idempotence": True, "linger.ms": 1}
+        )
         for batch in batches:
             for key, value in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 orjson.loads(value)
                 while True:
                     try:
-                        producer.produce(target, value, key, on_delivery=on_delivery)
+                        producer.produce(self.target, value, key, on_delivery=on_delivery)
                         break
                     except BufferError:
                         producer.poll(SERVE_S)
@@ -44,11 +51,9 @@ def copier(bootstrap: str, target: str) -> Callable[[Iterator[pa.RecordBatch]], 
             raise RuntimeError(f"not delivered: {failed[:1]}")
         yield from ()
 
-    return copy
-
 
 def run_by_hand(runtime: Runtime, turn: Turn, source: str, target: str) -> None:
-    copy = copier(turn.bootstrap, target)
+    copy = Copier(turn.bootstrap, target)
 
     def load(records: DataFrame, _: int) -> None:
         records.select("key", "value").mapInArrow(copy, "nothing int").collect()

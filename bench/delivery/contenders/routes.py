@@ -117,7 +117,9 @@ class DemoRoute:
         columns = {"order_id": "bigint", "points": "bigint"}
         sales: Sink = table("sales", url=f"sqlite:///{self._home}/shop.db", columns=columns)
         outputs = [("table", sales), ("files", files(self._home / "files" / "{type}"))]
-        return shop(outputs, name=name, source=source, delivery=delivery, deterministic=deterministic or None)
+        if not deterministic:  # as it comes: whether its function keeps to the time limit is nothing to rely on
+            return shop(outputs, name=name, source=source, delivery=delivery)
+        return shop(outputs, name=name, source=source, delivery=delivery, deterministic=True, timeout_s=None)
 
     def check(self, source: str, records: int) -> None:
         with closing(sqlite3.connect(self._home / "shop.db")) as database:

@@ -31,6 +31,7 @@ def shop(
     source: str = TOPIC,
     delivery: str = Strategy.AT_LEAST_ONCE,
     deterministic: bool | None = None,
+    timeout_s: float | None = TIME_LIMIT_S,
 ) -> Flow:
     """One source, a DataFrame step with expectations, a function for each record, and what loads it."""
     flow = Flow(name, delivery=delivery)
@@ -40,7 +41,7 @@ def shop(
     def wanted(events: DataFrame) -> DataFrame:
         return events.where("type <> 'heartbeat'")
 
-    @flow.each(wanted, timeout_s=TIME_LIMIT_S, deterministic=deterministic)
+    @flow.each(wanted, timeout_s=timeout_s, deterministic=deterministic)
     def priced(event: dict[str, Any]) -> dict[str, Any]:
         if event["type"] != "order":
             return event
