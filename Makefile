@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench-queue bench-log bench-flow soak-queue soak-flow recover chaos-delivery lock clean
+.PHONY: help demo test check docs bench-queue bench-log bench-flow bench-delivery soak-queue soak-flow recover chaos-delivery lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -33,6 +33,10 @@ bench-log: ## measure the log on SQLite, on Kafka and in Spark (takes minutes, o
 bench-flow: ## measure flows from Kafka to Elasticsearch against their peers (takes half an hour, on a machine with nothing else to do)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m bench.flow $(ARGS)
+
+bench-delivery: ## measure what the guarantees of delivery cost, and recovery after a kill (takes half an hour, on a machine with nothing else to do)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.delivery $(ARGS)
 
 soak-queue: ## two minutes of work with random kills and a database restart
 	@scripts/bootstrap dev
