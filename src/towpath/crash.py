@@ -96,6 +96,7 @@ class Armed:
             raise BadSettings(f"{VARIABLE}={setting!r} is not point:n with one of: {known}") from error
         self.once = once  # is made when it fires: it fires in one process, once
         self.victim = victim  # the driver's process; 0: it lives on, and is told by `Crashed`
+        self._driver = os.getpid()
 
     def passed(self, point: CrashPoint) -> None:
         if point is self.point:
@@ -118,7 +119,7 @@ class Armed:
         if self.victim:
             with suppress(ProcessLookupError):
                 os.kill(self.victim, signal.SIGKILL)
-        elif not _is_worker:
+        elif os.getpid() == self._driver:
             raise Crashed(self.point)
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -132,7 +133,6 @@ def _from_environment() -> Armed | None:
 
 # Read once at start: an unarmed process pays one comparison for each point it passes.
 _armed = _from_environment()
-_is_worker = False
 
 
 def is_armed() -> bool:
@@ -153,9 +153,9 @@ def arm(told: Armed | None) -> None:
 
 def arm_worker(told: Armed | None) -> None:
     """Be told so by the driver, in a worker that may have been told before."""
-    global _armed, _is_worker
+    global _armed
     if _armed is None or told is None or _armed.once != told.once:
-        _armed, _is_worker = told, True
+        _armed = told
 
 
 def check() -> None:
