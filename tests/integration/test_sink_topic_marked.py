@@ -17,7 +17,7 @@ from towpath.flow.delivery import DeliveryIds
 from towpath.flow.mark import Mark
 from towpath.flow.mark_topic import MarkTopic
 from towpath.flow.parts import Limits
-from towpath.flow.sinks import topic_kept
+from towpath.flow.sinks import kept
 from towpath.flow.sinks.topic import TopicSink
 from towpath.flow.sinks.topic_log import kept_logs, opened
 from towpath.flow.strategy import Strategy
@@ -118,7 +118,7 @@ def test_records_that_the_broker_refuses_are_left_out_and_the_rest_is_written_on
     kafka, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a transaction one of them undoes all: it is done again without it, from memory and from a file."""
-    monkeypatch.setattr(topic_kept, "IN_MEMORY_BYTES", 10)
+    monkeypatch.setattr(kept, "IN_MEMORY_BYTES", 10)
     servers = kafka.url.removeprefix("kafka://")
     settings = Settings(log={"url": kafka.url, "timeout_s": 20.0, "namespace": name})
     with opened(settings) as log:

@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import IO
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from towpath.flow.mark_topic import Reason, Said
+from towpath.flow.sinks.kept import Kept
 from towpath.flow.sinks.sink import Deliveries
 
-IN_MEMORY_BYTES = 64 << 20
 GROUPS = 16
-
-
-class Kept:
-    """In memory, and in a file when there are many. May be gone through again and again, in the order it came in."""
-
-    def __init__(self) -> None:
-        self._held: list[Deliveries] = []
-        self._bytes = 0
-        self._file: IO[bytes] | None = None
-
-    def add(self, deliveries: Deliveries) -> None:
-        slim = _slim(deliveries)
-        if self._bytes <= IN_MEMORY_BYTES:
-            self._held.append(slim)
-            self._bytes += sum(map(len, slim.payloads))
-            return
-        if self._file is None:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open for as long as the transaction
-        self._file.seek(0, 2)
-        pickle.dump(slim, self._file, pickle.HIGHEST_PROTOCOL)
-
-    def __iter__(self) -> Iterator[Deliveries]:
-        yield from self._held
-        if self._file is None:
-            return
-        self._file.seek(0)
-        while True:
-            try:
-                yield pickle.load(self._file)  # noqa: S301 - written by ourselves a moment ago
-            except EOFError:
-                return
-
-    def clear(self) -> None:
-        self._held, self._bytes = [], 0
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 @dataclass(slots=True)
@@ -87,10 +47,3 @@ class OpenPart:
     @property
     def said(self) -> Said:
         return Said(self.count, self.refused)
-
-
-def _slim(deliveries: Deliveries) -> Deliveries:
-    """Without documents: of where it came from only the records are needed, where one is refused."""
-    source = deliveries.source
-    slim = source.only(range(len(deliveries))) if hasattr(source, "only") else source
-    return replace(deliveries, source=slim, parsed=None)

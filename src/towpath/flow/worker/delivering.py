@@ -5,7 +5,7 @@ Step 4 of docs/explanation/delivery.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from towpath import crash
@@ -14,12 +14,12 @@ from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.delivery import Digest
 from towpath.flow.failure import Failure, bounded
 from towpath.flow.fault import encode_fault
+from towpath.flow.sinks.kept import Kept
 from towpath.flow.sinks.sink import Deliveries, Refusal, Sink
-from towpath.flow.worker.backlog import Backlog
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.chunk import Chunk
 from towpath.flow.worker.refused import RefusedFile
-from towpath.flow.worker.report import Report
+from towpath.flow.worker.report import Coordinates, Report
 
 
 class WorkerFault(Exception):
@@ -35,12 +35,14 @@ class Delivering:
         self._writings = [Writing(output, sink, batch, unit, report) for output, sink in sinks.items()]
         has_both = len({sink.may_refuse for sink in sinks.values()}) > 1
         self._firsts = [one.may_refuse or not has_both for one in self._writings]
-        self._backlog = Backlog(closing) if has_both else None
+        lasts = [one for one, is_first in zip(self._writings, self._firsts, strict=True) if not is_first]
+        self._waiting = {one.output: Kept(shares=len(lasts)) for one in lasts}  # until the first are done
         self._is_kept = has_both and batch.strategy.has_marks  # what is refused, before the others begin
         for one, is_first in zip(self._writings, self._firsts, strict=True):
             if is_first:
                 one.open(closing, RefusedFile(batch, one.output, unit) if self._is_kept else None)
         self._closing = closing
+        self._report = report
 
     def give(self, chunk: Chunk, deliveries: Sequence[Deliveries]) -> None:
         """Hand on what each output is to get, in the order of the outputs."""
@@ -48,26 +50,23 @@ class Delivering:
             siblings = {one.output: each.source.inputs for one, each in zip(self._writings, deliveries, strict=True)}
             for each in deliveries:
                 each.source.siblings = siblings
-        if self._backlog is not None:
-            self._backlog.add([each for each, first in zip(deliveries, self._firsts, strict=True) if not first])
         for one, each, is_first in zip(self._writings, deliveries, self._firsts, strict=True):
             if is_first:
                 one.load(each)
+            else:
+                self._waiting[one.output].add(each)
 
     def finish(self) -> None:
         for one, is_first in zip(self._writings, self._firsts, strict=True):
             if is_first:
                 one.finish()
         crash.here(CrashPoint.REFUSING_SINKS_DONE)
-        if self._backlog is None:
-            return
-        lasts = [one for one, is_first in zip(self._writings, self._firsts, strict=True) if not is_first]
-        for one in lasts:
+        refused = frozenset(self._report.refused)  # by these; what one of the others refuses is its own affair
+        for one in (one for one in self._writings if one.output in self._waiting):
             one.open(self._closing, None)
-        for deliveries in self._backlog:
-            for one, each in zip(lasts, deliveries, strict=True):
-                one.load(one.without_refused(each))
-        for one in lasts:
+            for each in self._waiting[one.output]:
+                one.load(_without(each, refused))
+            self._waiting[one.output].clear()
             one.finish()
 
 
@@ -107,15 +106,6 @@ class Writing:
             self._refused.write()
         self._report.counts.digests[self.output] = self._digest
 
-    def without_refused(self, deliveries: Deliveries) -> Deliveries:
-        """Those of inputs of which no sink has refused anything."""
-        refused = self._report.refused
-        if not refused or not len(deliveries):
-            return deliveries
-        chunk = deliveries.source
-        kept = [at for at, input in enumerate(chunk.inputs) if chunk.records.coordinates(input) not in refused]
-        return deliveries if len(kept) == len(deliveries) else deliveries.only(kept)
-
     def _without_known(self, deliveries: Deliveries, known: Mapping[bytes, Failure]) -> Deliveries:
         """What was refused before is not offered again: other outputs have been given the rest already."""
         kept = []
@@ -150,3 +140,12 @@ class Writing:
                 self._batch.nonce, error.code, self.output, error.target, str(error), needs_person=needs_person
             )
             raise WorkerFault(text) from error
+
+
+def _without(deliveries: Deliveries, refused: Collection[Coordinates]) -> Deliveries:
+    """Those of inputs of which nothing was refused."""
+    if not refused:
+        return deliveries
+    chunk = deliveries.source
+    kept = [at for at, input in enumerate(chunk.inputs) if chunk.records.coordinates(input) not in refused]
+    return deliveries if len(kept) == len(deliveries) else deliveries.only(kept)
