@@ -48,7 +48,7 @@ soak-flow: ## ten million records through a flow: the driver's memory must not g
 
 recover: ## kill flows at every crash point with every strategy, sink and shape, once and twice (takes up to two hours)
 	@scripts/bootstrap dev
-	@.venv/bin/python -m pytest -m recover tests/recovery/delivery $(ARGS)
+	@.venv/bin/python -m tests.recovery.delivery $(ARGS)
 
 chaos-delivery: ## three stages on Kafka and PostgreSQL under 200 random kills: every record in one place (over half an hour)
 	@scripts/bootstrap dev

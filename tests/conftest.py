@@ -19,6 +19,7 @@ from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
 from towpath.stack.spark_cluster import SparkCluster
 from towpath.testing import servers
+from towpath.testing.quick_java import quicken_servers, quicken_spark
 from towpath.testing.servers import postgres_server
 
 pytest_plugins = ["tests.support.cli", "tests.support.logs", "tests.support.spark", "tests.support.flows"]
@@ -26,6 +27,10 @@ pytest_plugins = ["tests.support.cli", "tests.support.logs", "tests.support.spar
 # How long an example takes says nothing on a machine that has other things to do.
 hypothesis.settings.register_profile("towpath", deadline=None)
 hypothesis.settings.load_profile("towpath")
+
+# Starting Java is a third of what the tests ask of a machine.
+quicken_spark()
+quicken_servers()
 
 FAST = {
     "process": {"heartbeat_s": 0.2, "lease_s": 1.0},

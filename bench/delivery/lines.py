@@ -39,12 +39,18 @@ class Measure(line.Measure):
     DEMO_LEAST = "demo, at-least-once"
     DEMO_MOST = "demo, at-most-once"
     DEMO_PLAIN = "demo, plain foreachBatch"
-    RECOVERED = "first new output after SIGKILL"
+    RECOVERED = "first new output after SIGKILL, beyond Spark's own start"
+    FIRST_OUTPUT = "first new output after SIGKILL, from the start of the process"
+    READY = "of it: until Towpath is connected and has its Spark"
+    SPARK_START = "Spark's own start, with its first job"
     LEASE = "lease of the dead process"
 
     @property
     def is_time(self) -> bool:
-        return self in (Measure.RECOVERED, Measure.LEASE)
+        return self in RECOVERY
+
+
+RECOVERY = (Measure.RECOVERED, Measure.FIRST_OUTPUT, Measure.READY, Measure.SPARK_START, Measure.LEASE)
 
 
 WAYS: dict[Part, dict[Measure, Way]] = {
@@ -100,8 +106,14 @@ def lines(parts: tuple[Part, ...]) -> list[Line]:
     """All rows of these parts."""
     every = [row for route in ROUTES for row in _route(route)]
     every += [
-        Line(Part.RECOVERY, str(measure), PLACES[Part.RECOVERY], measure, goal=goal)
-        for measure, goal in ((Measure.RECOVERED, goals.recovered()), (Measure.LEASE, None))
+        Line(
+            Part.RECOVERY,
+            str(measure),
+            PLACES[Part.RECOVERY],
+            measure,
+            goal=goals.recovered() if measure is Measure.RECOVERED else None,
+        )
+        for measure in RECOVERY
     ]
     return [row for row in every if row.part in parts]
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
 from soak.delivery.flow import FLOW
 
 CONNECT_S = 3
-_OPEN = "select count(*) from towpath.flow_batch where flow = %s and state in ('snapshot', 'decided')"
+_OPEN = """select stage, batch_id, state, attempts from towpath.flow_batch
+where flow = %s and state in ('snapshot', 'decided') order by stage, batch_id"""
+_HALTED = "select count(*) from towpath.flow_stage where flow = %s and pilot ->> 'state' = 'halted'"
 _COMMITTED = "select count(*) from towpath.flow_batch where flow = %s and state = 'committed'"
 _LAST = """select distinct on (stage) stage, state, positions from towpath.flow_batch where flow = %s
 order by stage, generation desc, batch_id desc"""
@@ -19,6 +21,15 @@ from towpath.flow_batch where flow = %s"""
 _STAGES = "select stage, pilot, launch from towpath.flow_stage where flow = %s order by stage"
 
 Ends = dict[tuple[str, int], int]  # by topic and partition
+
+
+class Open(NamedTuple):
+    """A batch that is not committed."""
+
+    stage: str
+    batch: int
+    state: str  # how far it is: `snapshot`, or `decided`
+    attempt: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +47,16 @@ class Books:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def open_batches(self) -> int | None:
-        """How many batches are at work; None when the database does not say."""
-        return self._count(_OPEN)
+    def open_batches(self) -> list[Open] | None:
+        """The batches at work; None when the database does not say."""
+        try:
+            return [Open(*row) for row in self._rows(_OPEN)]
+        except psycopg.Error:
+            return None
+
+    def has_halted(self) -> bool:
+        """Whether a stage waits for a person: nothing in a run calls for that."""
+        return bool(self._count(_HALTED))
 
     def committed(self) -> int | None:
         """How many batches are done; None when the database does not say."""

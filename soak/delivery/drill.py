@@ -15,6 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from soak.delivery.audit import ROOT, audit
+from soak.delivery.blow import idle
 from soak.delivery.books import Books, Tries
 from soak.delivery.drivers import Drivers
 from soak.delivery.flow import PARTITIONS, TOPICS
@@ -22,7 +23,7 @@ from soak.delivery.found import ends, look
 from soak.delivery.mortal import mortal_kafka, mortal_postgres
 from soak.delivery.plan import Plan
 from soak.delivery.producer import Producer
-from soak.delivery.reaper import Reaper
+from soak.delivery.reaper import Reaper, StageHalted
 from soak.delivery.settings import sections
 from soak.delivery.verdict import Verdict, judge
 from towpath.errors import TowpathError
@@ -73,7 +74,7 @@ class Drill:
             closing.callback(journal.close)
             reaper = Reaper(drivers, *servers, Books(postgres.url), journal, self._watch)
             sent = self._load(reaper, kafka)
-            reaper.problems += self._unclean(drivers)
+            reaper.problems += [*self._unclean(drivers), *idle(reaper.blows)]
             self._watch("verdict")
             verdict = _verdict(kafka.bootstrap, postgres.url)
             verdict.problems[:0] = reaper.problems
@@ -89,8 +90,8 @@ class Drill:
                 reaper.wait_for(lambda: reaper.kafka.is_up and reaper.postgres.is_up, BEGIN_S, "the servers up again")
                 reaper.phase = f"{reaper.kills} kills, reading what is left"
                 producer.finish()
-                reaper.wait_for(lambda: _is_read(reaper.books, kafka.bootstrap), REST_S, "all is read")
-            except TimeoutError as error:
+                reaper.wait_for(lambda: _is_read(reaper, kafka.bootstrap), REST_S, "all is read")
+            except (TimeoutError, StageHalted) as error:
                 reaper.problems += [str(error), *reaper.books.stages()]
         reaper.problems += producer.errors
         return producer.sent
@@ -135,9 +136,10 @@ def _verdict(bootstrap: str, url: str) -> Verdict:
         return Verdict(problems=[f"what is there cannot be read: {error}"])
 
 
-def _is_read(books: Books, bootstrap: str) -> bool:
+def _is_read(reaper: Reaper, bootstrap: str) -> bool:
     time.sleep(LOOK_S)
+    reaper.check_halted()
     try:
-        return books.is_read(ends(bootstrap))
+        return reaper.books.is_read(ends(bootstrap))
     except (psycopg.Error, KafkaException):
         return False

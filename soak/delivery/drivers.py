@@ -47,6 +47,10 @@ class Drivers:
     def workers(self) -> list[tree.Process]:
         return [] if (child := self.active) is None else tree.workers(child.pid)
 
+    def tasks(self) -> list[str]:
+        """What the workers of the active one have in hand."""
+        return [task for worker in self.workers() if (task := tree.task_of(worker)) is not None]
+
     def kill(self) -> None:
         """The active one, or the oldest of those that want to be."""
         self._end(self.active or next(child for child in self.children if child.is_running))

@@ -1,18 +1,18 @@
-"""Strikes as the plan says, and counts whom it has hit in the middle of a batch."""
+"""Strikes as the plan says, and writes down what those that it hits are doing."""
 
 from __future__ import annotations
 
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from soak.delivery import tree
-from soak.delivery.books import Books
+from soak.delivery.blow import Blow
+from soak.delivery.books import Books, Open
 from soak.delivery.drivers import Drivers
 from soak.delivery.mortal import Mortal
 from soak.delivery.plan import Strike, Target
@@ -21,9 +21,14 @@ from towpath.testing.journal import Journal
 TICK_S = 0.1
 PROGRESS_S = 60.0
 VICTIM_S = 240.0  # a flow that recovers has a worker again by then
+BUSY_S = 60.0  # for a worker with a task in hand; after it one that waits will do
 WAKE_S = 60.0  # for a woken driver to notice that it was replaced
 
 T = TypeVar("T")
+
+
+class StageHalted(Exception):
+    """Nothing in a run calls for that."""
 
 
 @dataclass
@@ -37,14 +42,13 @@ class Reaper:
     journal: Journal  # for whoever looks for the cause of a deviation
     watch: Callable[[str], None]
     phase: str = "starting"
-    struck: Counter[Target] = field(default_factory=Counter)
-    in_batch: Counter[Target] = field(default_factory=Counter)
+    blows: list[Blow] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     _committed: int = 0
 
     @property
     def kills(self) -> int:
-        return self.struck.total() - self.struck[Target.SLEEPER]
+        return sum(blow.target is not Target.SLEEPER for blow in self.blows)
 
     def run(self, strikes: Sequence[Strike]) -> None:
         planned = sum(strike.target is not Target.SLEEPER for strike in strikes)
@@ -53,8 +57,8 @@ class Reaper:
             self._pass_time(strike.after_s)
             if not strike.is_at_once:
                 self._await_progress()
+            self.check_halted()
             self._strike(strike)
-            self.struck[strike.target] += 1
 
     def wait_for(self, condition: Callable[[], T | None], timeout_s: float, what: str) -> T:
         """Wait while drivers are replaced; `TimeoutError` after the limit."""
@@ -64,6 +68,11 @@ class Reaper:
                 raise TimeoutError(f"{what}: not within {timeout_s:g} s")
             self._tick()
         return found
+
+    def check_halted(self) -> None:
+        """A stage that waits for a person will not go on: the run has failed."""
+        if self.books.has_halted():
+            raise StageHalted("a stage has halted")
 
     def _pass_time(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -84,8 +93,8 @@ class Reaper:
     def _strike(self, strike: Strike) -> None:
         match strike.target:
             case Target.WORKER:
-                self.wait_for(self.drivers.workers, VICTIM_S, "a worker that could be killed")
-                self._note(strike.target)
+                with suppress(TimeoutError):
+                    self.wait_for(self.drivers.tasks, BUSY_S, "a worker with a task")
                 self.wait_for(lambda: self._kill_worker(strike.chance), VICTIM_S, "a worker to kill")
             case Target.DRIVER:
                 self._note(strike.target)
@@ -101,7 +110,15 @@ class Reaper:
 
     def _kill_worker(self, chance: float) -> bool:
         workers = self.drivers.workers()
-        return bool(workers) and tree.send([workers[int(chance * len(workers))]], signal.SIGKILL) > 0
+        batches = self.books.open_batches()
+        tasks = {worker: task for worker in workers if (task := tree.task_of(worker)) is not None}
+        if not (those := list(tasks) or workers):
+            return False
+        victim = those[int(chance * len(those))]
+        is_hit = tree.send([victim], signal.SIGKILL) > 0
+        if is_hit:
+            self._write(Target.WORKER, batches, [tasks[victim]] if victim in tasks else [])
+        return is_hit
 
     def _sleep(self, strike: Strike) -> None:
         sleeper = self.wait_for(
@@ -118,9 +135,10 @@ class Reaper:
             self.problems.append(f"driver {sleeper.pid} woke up after its successor had begun, and went on")
 
     def _note(self, target: Target) -> None:
-        is_open = bool(self.books.open_batches())
-        self.in_batch[target] += is_open
+        self._write(target, self.books.open_batches(), self.drivers.tasks())
+
+    def _write(self, target: Target, batches: Sequence[Open] | None, tasks: Sequence[str]) -> None:
         driver = self.drivers.active
-        self.journal.write(
-            at=datetime.now(UTC).isoformat(), target=target, is_open=is_open, driver=driver and driver.pid
-        )
+        blow = Blow(target, tuple(batches or ()), tuple(tasks), None if driver is None else driver.pid)
+        self.blows.append(blow)
+        self.journal.write(at=datetime.now(UTC).isoformat(), **asdict(blow))

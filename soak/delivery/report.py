@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from soak.delivery.blow import HEADINGS, victims
 from soak.delivery.drill import Outcome
-from soak.delivery.plan import Plan, Target
+from soak.delivery.plan import Plan
 
 LINE_EVERY_S = 15.0
 LIVE_EVERY_S = 0.5
@@ -45,6 +46,7 @@ def show(plan: Plan, outcome: Outcome, console: Console) -> None:
     for name, value in rows(outcome):
         table.add_row(name, value)
     console.print(table)
+    console.print(hit(outcome))
     problems = outcome.verdict.problems
     for problem in problems[:PROBLEMS_SHOWN]:
         console.print(f"✗ {problem}", style="red", highlight=False, soft_wrap=True, markup=False)
@@ -54,13 +56,21 @@ def show(plan: Plan, outcome: Outcome, console: Console) -> None:
         console.print("✓ every record is in exactly one place, and the audit agrees", style="green")
 
 
+def hit(outcome: Outcome) -> Table:
+    """Who was hit, and doing what: kills that find nobody at work prove nothing."""
+    table = Table(title="What the victims were doing", title_justify="left")
+    for heading in HEADINGS:
+        table.add_column(heading, overflow="fold")
+    for row in victims(outcome.reaper.blows):
+        table.add_row(*row)
+    return table
+
+
 def rows(outcome: Outcome) -> list[tuple[str, str]]:
     reaper, tries, drivers = outcome.reaper, outcome.tries, outcome.reaper.drivers
-    struck = [(target, reaper.struck[target], reaper.in_batch[target]) for target in Target]
     ended = ", ".join(f"{count} with {code}" for code, count in sorted(drivers.ended.items()))
     return [
         ("killed by SIGKILL", f"{reaper.kills:,}"),
-        *((f"  {target} / with a batch open", f"{count:,} / {hit:,}") for target, count, hit in struck),
         ("drivers that ended by themselves", ended or "none"),
         ("batches / tried again / further attempts", f"{tries.batches:,} / {tries.tried_again:,} / {tries.more:,}"),
         ("records sent", f"{outcome.sent:,}"),

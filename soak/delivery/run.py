@@ -12,10 +12,12 @@ from soak.delivery.drill import Drill
 from soak.delivery.plan import Plan
 from soak.delivery.report import show, watching
 from soak.delivery.verdict import Verdict
+from towpath.testing.quick_java import quicken_spark
 
 
 def soak(plan: Plan, console: Console) -> Verdict:
     """Run it and show it. The logs of the drivers are kept when it does not hold."""
+    quicken_spark()  # two hundred kills are many starts
     home = Path(tempfile.mkdtemp(prefix="towpath-chaos-"))
     holds = False
     try:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 BATCH = 1_000
+SEARCH_S = 600.0
 # Short, so that a successor starts soon, and long enough for a busy machine with two cores.
 HEARTBEAT_S, LEASE_S = 0.5, 3.0
 
@@ -22,6 +23,9 @@ def sections(home: Path, database: str, log: str) -> dict[str, Any]:
             "retry_least_s": 0.1,
             "retry_most_s": 2.0,
             "max_batch_records": BATCH,
+            # A killed worker looks like a record that ends its worker, and is searched for: a machine that is slow must
+            # not end a run.
+            "search_s": SEARCH_S,
         },
     }
 

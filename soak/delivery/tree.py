@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROC = Path("/proc")
+CRUMB = ".at"  # the end of a file that a worker maps into its memory as long as it has a task in hand
 DAEMON = b"pyspark.daemon"  # what Spark forks its Python workers from; they have its command line
 
 
@@ -49,6 +50,15 @@ def workers(driver: int) -> list[Process]:
     below = descendants(driver)
     daemons = {each.pid for each in below if DAEMON in each.command}
     return [each for each in below if each.parent in daemons]
+
+
+def task_of(worker: Process) -> str | None:
+    """The file that tells which record a worker is at; None when it waits for a task."""
+    try:
+        lines = (PROC / str(worker.pid) / "maps").read_text().splitlines()
+    except OSError:
+        return None
+    return next((line.split(maxsplit=5)[5] for line in lines if line.endswith(CRUMB)), None)
 
 
 def is_alive(process: Process) -> bool:

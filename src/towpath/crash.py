@@ -53,6 +53,7 @@ class CrashPoint(StrEnum):
     LOG_TRANSACTION_AFTER_COMMIT = "log_transaction_after_commit"  # committed, but the caller does not know
     MARKS_READ = "marks_read"  # a unit's producer is open, and it is known which parts are there; nothing is written
     START_MOVED = "start_moved"  # records are gone for every reader, but still take room
+    GENERATION_FENCED = "generation_fenced"  # who opens a producer for the old generation gives up; open ones still can
     GENERATION_BEGUN = "generation_begun"  # a new checkpoint is in the stage's row, its directory is not made
     BATCH_FIXED = "batch_fixed"  # Spark knows what the batch reads, the ledger does not
     BATCH_SNAPSHOT = "batch_snapshot"  # its row is in the ledger, nothing has run

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.flows import World
+from tests.support.logs import everything
 
 from towpath import Flow, table, topic
 from towpath.errors import BadFlow
@@ -19,6 +20,7 @@ from towpath.flow.reentry_record import reentry_record
 from towpath.flow.stateful import Dedupe, field, key
 from towpath.flow.topics import FlowTopics
 from towpath.log import NewRecord
+from towpath.testing.waiting import wait_until
 
 
 def bought(home: Path, name: str = "bought", **joining: Any) -> Flow:
@@ -87,6 +89,47 @@ def test_by_key_with_one_that_fails_and_comes_back(embedded: World) -> None:
     assert pairs == [(1, 1), (2, 2), (3, 3)]
 
 
+def test_duplicates_are_dropped_before_what_has_waited_long_enough_leaves(embedded: World) -> None:
+    """Orders are sent twice; one of them never gets its payment, and is delivered without."""
+    flow = Flow("bought", delivery="exactly-once")
+    orders = topic("bought-orders", dedupe=Dedupe(key(), field("n")))
+    joined = flow.join(order=orders, payment=topic("bought-payments"), key=field("n"), wait_s=0.3, unmatched="deliver")
+    flow.load(joined, table("bought", url=f"sqlite:///{embedded.home}/out.db"), name="out")
+    send(embedded, flow, "orders", *[{"n": 1}, {"n": 1}, {"n": 2}, {"n": 2}], key=b"ann")
+    send(embedded, flow, "payments", {"n": 1, "p": 1})
+    embedded.run(flow)
+    wait_until(lambda: embedded.run(flow) and len(loaded(embedded.home)) == 2, 60)
+    assert [json.loads(text) for text in loaded(embedded.home)] == [
+        {"order": {"n": 1}, "payment": {"n": 1, "p": 1}},
+        {"order": {"n": 2}, "payment": None},
+    ]
+    found = balance(embedded, flow)
+    assert found.pop(Place.FILTERED, 0) >= 0, "ticks too many, if any"
+    assert found == {Place.LOADED: 2, Place.AGGREGATED: 2, Place.DUPLICATE: 2}
+
+
+def test_or_goes_to_the_error_topic_from_where_it_can_come_back(embedded: World) -> None:
+    flow = bought(embedded.home, key=field("n"), wait_s=0.3, unmatched="error", schema="order struct<n: int>")
+    send(embedded, flow, "orders", {"n": 1}, {"x": 2})
+    embedded.run(flow)
+    log, topics = embedded.runtime.log, FlowTopics.of(flow.name)
+    wait_until(lambda: embedded.run(flow) and len(everything(log, topics.errors)) == 2, 60)
+    assert sorted(each.failure.exception for each in embedded.errors(flow)) == ["NoKey", "NoPartner"]
+    found = balance(embedded, flow)
+    assert (found[Place.FAILED], found[Place.UNMATCHED], found.get(Place.JOINING)) == (2, 1, None)
+    back = {json.loads(one.value or b"").get("x"): one for one in everything(log, topics.errors)}
+    mended = (back[None].value or b"").replace(b"null", b'{"p": 1}')
+    log.append(topics.reentry, [reentry_record(back[None], "a", 1, mended)])
+    log.append(topics.reentry, [reentry_record(back[2], "b", 1, b'{"n": 2}')])
+    send(embedded, flow, "payments", {"n": 2})
+    embedded.run(flow)
+    assert [json.loads(text) for text in loaded(embedded.home)] == [
+        {"order": {"n": 1}, "payment": {"p": 1}},
+        {"order": {"n": 2}, "payment": {"n": 2}},
+    ]
+    assert balance(embedded, flow)[Place.LOADED] == 2
+
+
 def test_what_cannot_be_is_refused() -> None:
     flow = Flow("x")
     with pytest.raises(BadFlow, match="at least two"):
@@ -95,5 +138,5 @@ def test_what_cannot_be_is_refused() -> None:
         flow.join(order=topic("orders", "more"), payment=topic("payments"))
     with pytest.raises(BadFlow, match="each topic once"):
         flow.join(order=topic("orders"), payment=topic("orders"))
-    with pytest.raises(BadFlow, match="drop duplicates"):
-        flow.join(a=topic("a", dedupe=Dedupe(key(), field("n"))), b=topic("b"))
+    with pytest.raises(BadFlow, match="say both, or none"):
+        flow.join(order=topic("orders"), payment=topic("payments"), wait_s=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections import Counter
 from pathlib import Path
@@ -13,8 +14,11 @@ from tests.support.flows import World
 
 from towpath import Flow, table, topic
 from towpath.errors import BadFlow
+from towpath.flow.pilot import Pilot, PilotState
+from towpath.flow.stage_store import StageStore
 from towpath.flow.stateful import Dedupe, field
 from towpath.flow.stateful.stateful_step import Moment
+from towpath.flow.wish import WishKind
 from towpath.log import NewRecord
 
 WORDS = {"skip": 0, "twice": 2}
@@ -95,6 +99,49 @@ def test_behind_dropped_duplicates(embedded: World) -> None:
     embedded.run(flow)
     assert shown(embedded.home) == ["ann:11", "ann:18", "ann:5"]
     assert embedded.counts(flow) == Counter(read=5, loaded=3, delivered=3, duplicate=2)
+
+
+def test_a_worker_that_dies_in_it_halts_the_stage(embedded: World) -> None:
+    """Nobody can search there: the state is of the batch before. It is not tried for ever, and says where it was."""
+    flow = Flow("deadly")
+
+    @flow.stateful(topic("deadly-orders"), key=field("customer"))
+    def counted(order: dict[str, Any], state: dict[str, Any]) -> None:
+        if order["cents"] == 13:
+            os._exit(1)
+
+    flow.load(counted, table("totals", url=f"sqlite:///{embedded.home}/out.db"), name="out")
+    send(embedded, flow, order("ann", 5), order("ann", 13))
+    assert embedded.run(flow) == {"deadly-orders": PilotState.HALTED}
+    reason = pilot_of(embedded, flow).reason
+    assert "in 'counted', which keeps state: at deadly-orders/0 at offset 1" in reason
+    assert "towpath flow resume deadly deadly-orders" in reason
+
+
+def test_a_topic_made_again_needs_a_person(embedded: World) -> None:
+    """What is kept belongs to the old one."""
+    flow = totals(embedded.home)
+    send(embedded, flow, order("ann", 5))
+    embedded.run(flow)
+    embedded.runtime.log.delete_topic("totals-orders")
+    send(embedded, flow, order("ann", 2))
+    assert embedded.run(flow) == {"totals-orders": PilotState.HALTED}
+    reason = pilot_of(embedded, flow).reason
+    assert "totals-orders was made again" in reason
+    assert "towpath flow reset totals totals-orders" in reason
+    assert shown(embedded.home) == ["ann:5"]
+    database = embedded.runtime.database
+    with database.transaction() as tx:
+        StageStore(database).ask(tx, flow.name, "totals-orders", WishKind.RESET, "me", "anew", {"to": "earliest"})
+    embedded.run(flow)
+    assert shown(embedded.home) == ["ann:2", "ann:5"], "it has begun anew"
+
+
+def pilot_of(world: World, flow: Flow) -> Pilot:
+    database = world.runtime.database
+    with database.read() as tx:
+        [stage] = StageStore(database).list(tx, flow.name)
+    return stage.pilot
 
 
 def test_what_cannot_be_is_refused() -> None:

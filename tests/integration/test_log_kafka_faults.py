@@ -162,6 +162,27 @@ def test_broker_killed_in_the_middle_of_a_batch(broker: KafkaServer, name: str) 
         assert set(found) == expected
 
 
+def test_broker_killed_while_it_is_asked_for_offsets(broker: KafkaServer, name: str) -> None:
+    """The library answers with an offset that is none; a snapshot with it would never find its marks again."""
+    with opened(broker.bootstrap) as log:
+        log.create_topic(name, 1)
+        log.append(name, [NewRecord(b"one")])
+        is_back, asked = threading.Event(), threading.Barrier(7)
+
+        def ask() -> set[int]:
+            found = {log.ends(name)[0]}
+            asked.wait(60)
+            while not is_back.is_set():
+                found.add(log.ends(name)[0])
+            return found
+
+        asking = [Acting(ask) for _ in range(6)]
+        asked.wait(60)
+        crash_and_start(broker)
+        is_back.set()
+        assert [each.result(timeout_s=100) for each in asking] == [{1}] * len(asking)
+
+
 def test_batch_that_runs_out_of_time_says_what_is_known(
     broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,7 +35,7 @@ def test_topology_names_what_is_read_by_which_steps_into_what() -> None:
     assert stage.topology() == {
         "topics": ["clicks"],
         "called": "clicks",
-        "delivery": "at-least-once",
+        "delivery": "exactly-once",
         "steps": [
             {"name": "clicks", "kind": "source", "inputs": [], **common, **source},
             {"name": "views", "kind": "step", "inputs": ["clicks"], **common},

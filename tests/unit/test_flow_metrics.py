@@ -22,6 +22,10 @@ def metrics() -> FlowMetrics:
     made.on_event(Event(EventKind.FLOW_MOVED, "f/t", data={"from": "extract", "to": "transform", "batch_id": 0}))
     counts = {"read": 9, "loaded": 5, "filtered": {"a": 1, "b": 1}, "failed": {"7": 2}, "delivered": {"out": 5}}
     made.on_event(Event(EventKind.BATCH_COMMITTED, "f/t", data={"batch_id": 0, "took_s": 0.3, **counts}))
+    kept = {"loaded": 1, "filtered": {}, "failed": {}, "delivered": {}, "joining": 5, "duplicate": 3}
+    made.on_event(Event(EventKind.BATCH_COMMITTED, "f/kept", data={"batch_id": 0, "took_s": 0.3, **kept}))
+    more = {"loaded": 2, "filtered": {}, "failed": {}, "delivered": {}, "joining": -2, "aggregated": 2}
+    made.on_event(Event(EventKind.BATCH_COMMITTED, "f/kept", data={"batch_id": 1, "took_s": 0.3, **more}))
     made.on_event(Event(EventKind.TOPIC_CREATED_BY_HAND, "other"))
     return made
 
@@ -32,6 +36,9 @@ def metrics() -> FlowMetrics:
         ("towpath_flow_records_total", {"place": "loaded"}, 5),
         ("towpath_flow_records_total", {"place": "filtered"}, 2),
         ("towpath_flow_records_total", {"place": "failed"}, 2),
+        ("towpath_flow_records_total", {"stage": "kept", "place": "duplicate"}, 3),
+        ("towpath_flow_records_total", {"stage": "kept", "place": "aggregated"}, 2),
+        ("towpath_flow_joining", {"stage": "kept"}, 3),
         ("towpath_flow_failures_total", {"code": "7"}, 2),
         ("towpath_flow_deliveries_total", {"output": "out"}, 5),
         ("towpath_flow_batch_seconds_count", {}, 1),

@@ -408,3 +408,9 @@ def test_fields_that_json_schema_declares_without_a_column_are_not_outside() -> 
     assert not schema.columns([document])[1]
     assert schema.extras([{**document, "other": 1}]) == {0: ["other"]}
     assert schema.columns([{**document, "other": 1}])[1][0].message == 'fields outside of the schema: "other"'
+
+
+def test_no_documents_are_columns_without_rows() -> None:
+    """Where all records of a portion have failed or were put elsewhere before they are held to the schema."""
+    columns, unfit = Schema.of(EVERYTHING).columns([], step="s")
+    assert (columns.num_rows, columns.num_columns, unfit) == (0, 16, {})

@@ -143,11 +143,13 @@ def test_a_batch_is_finished_as_it_was_begun(state: BatchState, delivery: str) -
     assert refusal("f", "clicks", found, before, None) is None
 
 
-def test_exactly_once_does_not_begin_in_the_middle_of_a_batch() -> None:
-    """What the batch has written until now has no marks."""
+@pytest.mark.parametrize("state", [BatchState.SNAPSHOT, BatchState.AHEAD])
+def test_a_flow_that_begins_to_be_exactly_once_goes_on_with_its_open_batch(state: BatchState) -> None:
+    """What the batch has written until now has no marks and may be there twice, as was promised when it began."""
     before = stage(delivery="at-least-once").topology()
     found = changes(before, stage(delivery="exactly-once").topology())
-    assert refusal("f", "clicks", found, before, OpenBatch(0, BatchState.SNAPSHOT)) is not None
+    assert (refusal("f", "clicks", found, before, OpenBatch(0, state)) is None) == (state is BatchState.SNAPSHOT)
+    assert "of an open batch too, may be there twice" in found[0].text
 
 
 def test_what_does_not_alter_a_batch_is_not_refused() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from towpath.errors import ServerFailed
-from towpath.stack import kafka_probe
+from towpath.stack import kafka_probe, ports
 from towpath.stack.json_answer import ask
 from towpath.stack.log_file import Follower, tail
 from towpath.stack.ports import free_port, require_free
@@ -27,6 +27,15 @@ def test_a_free_port_is_free_and_none_that_the_system_gives_to_clients() -> None
     port = free_port()
     require_free("kafka", port)
     assert port < 32768
+
+
+def test_a_second_port_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = free_port()
+    monkeypatch.setattr(ports, "LOWEST", first)
+    monkeypatch.setattr(ports, "HIGHEST", first + 1)
+    assert free_port() == first
+    with pytest.raises(ServerFailed, match="no free port"):
+        free_port(first)
 
 
 def test_a_busy_port_is_told_with_what_to_do() -> None:

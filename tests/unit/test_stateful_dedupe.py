@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -16,10 +17,11 @@ from towpath.flow.nodes import Source
 from towpath.flow.place import Place
 from towpath.flow.positions import Positions
 from towpath.flow.stateful import Dedupe, header
-from towpath.flow.stateful.dedupe_keeper import DedupeKeeper
+from towpath.flow.stateful.dedupe_keeper import TOUCHED, DedupeKeeper
 from towpath.flow.stateful.keeper import ShardState
 from towpath.flow.stateful.packets import JUDGED, KEY, PACKET, SHARD, SHARDS, Pack, in_order, unpack, write_packet
 from towpath.flow.stateful.rule import Rule
+from towpath.flow.stateful.tick import Tick, Ticks
 from towpath.flow.stateful.verdict import Verdict
 from towpath.log import Record
 from towpath.log.spark_columns import ARROW_SCHEMA
@@ -28,6 +30,7 @@ AT = datetime(2026, 1, 1, tzinfo=UTC)
 DEDUPE = Dedupe(header("sender"), header("n"), window=2, late="drop")
 RULE = Rule.of("orders", ("orders", "more"), DEDUPE)
 KEEPER = DedupeKeeper({"orders": RULE, "more": RULE})
+TICKS = Ticks("orders", "flow.reentry", 0, SHARDS)
 
 
 class Sent(NamedTuple):
@@ -56,7 +59,7 @@ class Operator:
         self.states: dict[int, ShardState] = {}
 
     def run(self, portions: Sequence[Sequence[Sent]]) -> dict[tuple[str, int, int], str | None]:
-        packed = [one for portion in portions if portion for one in Pack(KEEPER)([batch(portion)])]
+        packed = [one for portion in portions if portion for one in Pack(KEEPER, TICKS)([batch(portion)])]
         by_shard: dict[int, list[bytes]] = {}
         for one in packed:
             for shard, packet in zip(one.column(SHARD).to_pylist(), one.column(PACKET).to_pylist(), strict=True):
@@ -141,7 +144,7 @@ def test_the_audit_finds_the_same_again(sent: list[list[Sent]]) -> None:
 
 def test_records_come_out_of_packets_as_they_went_in() -> None:
     sent = [Sent("orders", at % 2, at // 2, "abc"[at % 3], at) for at in range(50)]
-    [packed] = Pack(KEEPER)([batch(sent)])
+    [packed] = Pack(KEEPER, TICKS)([batch(sent)])
     tables = [in_order([packet]).drop_columns([KEY]) for packet in packed.column(PACKET).to_pylist()]
     judged = pa.RecordBatch.from_arrays(
         [packed.column(SHARD), pa.array([write_packet(table) for table in tables], pa.binary())], [SHARD, PACKET]
@@ -155,5 +158,32 @@ def test_records_come_out_of_packets_as_they_went_in() -> None:
 
 
 def test_a_verdict_survives_its_way() -> None:
-    for verdict in (Verdict("duplicate"), Verdict(given=[{"n": 1 << 70}]), Verdict(given=[])):
+    for verdict in (Verdict("duplicate"), Verdict(given=[{"n": 1 << 70}]), Verdict(given=[], due={"0/3": [7]}, by="x")):
         assert Verdict.decode(verdict.encode()) == verdict
+
+
+def test_what_an_operator_before_has_told_of_its_shard_stays() -> None:
+    before = Verdict(due={"0/3": [7]}).encode()
+    assert Verdict("duplicate").after(before) == Verdict("duplicate", due={"0/3": [7]})
+    assert Verdict(due={"1/9": []}).after(before).due == {"0/3": [7], "1/9": []}
+    assert Verdict("duplicate").after(None) == Verdict("duplicate")
+
+
+def test_a_sender_is_forgotten_so_long_after_its_last_record() -> None:
+    forgets, keeps = replace(DEDUPE, forget_after_s=100), DEDUPE
+    rules = {"orders": Rule.of("a", ("orders",), forgets), "more": Rule.of("b", ("more",), keeps)}
+    keeper, state = DedupeKeeper(rules), ShardState()
+
+    def seen(topic: str, sender: str, now_s: int) -> bool:
+        records = pa.Table.from_batches([batch([Sent(topic, 0, now_s, sender, 1)])])
+        [said] = keeper.decide(records, keeper.keys(records.to_batches()[0]), state, now_s * 1000)
+        return said is not None
+
+    assert not any([seen("orders", "a", 0), seen("orders", "b", 0), seen("more", "a", 0)])
+    assert keeper.due(state) == [100_000]
+    assert [seen("orders", "a", 99), seen("orders", "b", 50), seen("more", "a", 1000)] == [True, True, True]
+    assert seen("orders", "a", 1001) is False, "forgotten, so it is new"
+    assert keeper.due(state) == [1_110_000], "a tenth of the time late at most"
+    assert sorted(key for key in state if key != TOUCHED) == [b"more\na", b"orders\na"], "the other one takes no room"
+    [said] = keeper.wake([Tick("flow.reentry", 0, 0, 0, 3, b"{}", ())], state, 2_000_000)
+    assert said.given == []

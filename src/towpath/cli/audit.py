@@ -108,7 +108,7 @@ def _print_balance(balance: Balance) -> None:
     if balance.again:
         rows.append(["read again after a reset", f"{balance.again:,}"])
     if balance.returned:
-        rows.append(["came back from the desk", f"{balance.returned:,}"])
+        rows.append(["came back from the desk, and ticks", f"{balance.returned:,}"])
     if balance.difference:
         rows.append(["difference", f"{balance.difference:+,}"])
     if balance.skipped:

@@ -119,7 +119,7 @@ def state(
 
 
 def _print_stage(look: Look, totals: dict[str, Any]) -> None:
-    from towpath.cli.flow_tally import counts_of, parts_text
+    from towpath.cli.flow_tally import RARE, counts_of, parts_text
     from towpath.clock import to_datetime
 
     stage = look.stage
@@ -142,6 +142,7 @@ def _print_stage(look: Look, totals: dict[str, Any]) -> None:
             ("loaded", f"{counts['loaded']:,}"),
             ("filtered", parts_text(counts["filtered"], totals.get("filtered", {}), "by {}")),
             ("failed", parts_text(counts["failed"], totals.get("failed", {}), "with code {}")),
+            *((name, f"{counts[name]:,}") for name in RARE if name in counts),
             ("changed", time_and_age(stage.updated_at, to_datetime(look.now))),
         ]
     )

@@ -36,7 +36,7 @@ def batches(
     positions: Annotated[bool, typer.Option("--positions", help="Also the offsets that each has read.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """What each batch read and what became of it, the newest first: read = loaded + filtered + failed."""
+    """What each batch read and what became of it, newest first: read = loaded + filtered + failed + rarer places."""
     from towpath.cli.flow_look import looks
     from towpath.clock import to_datetime
     from towpath.flow.ledger import Ledger
@@ -67,14 +67,15 @@ def _parsed(before: str | None) -> tuple[int, int] | None:
 
 
 def _print(page: list[Batch], now: datetime, positions: bool, several: bool) -> None:
-    from towpath.cli.flow_tally import NAMES, counts_of
+    from towpath.cli.flow_tally import counts_of, names_of
 
+    names = names_of(counts_of(each.counts) for each in page)
     columns = [
         *([Column("stage")] if several else []),
         Column("batch", whole=True),
         Column("state", whole=True),
         Column("tries", right=True, whole=True),
-        *(Column(name, right=True, whole=True) for name in NAMES),
+        *(Column(name, right=True, whole=True) for name in names),
         Column("took", right=True, whole=True),
         Column("begun (UTC)", whole=True),
         *([Column("positions")] if positions else []),
@@ -89,7 +90,7 @@ def _print(page: list[Batch], now: datetime, positions: bool, several: bool) -> 
                 f"{each.generation}/{each.batch_id}",
                 each.state,
                 each.attempts,
-                *(f"{counts[name]:,}" if each.counts else "" for name in NAMES),
+                *(f"{counts.get(name, 0):,}" if each.counts else "" for name in names),
                 _took(each),
                 short_time(each.started_at, now),
                 *([ranges or "nothing"] if positions else []),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from towpath.cli.flow_tally import NAMES, Tally, counts_of
+from towpath.cli.flow_tally import Tally, counts_of, names_of
 from towpath.cli.flow_words import MEANINGS
 from towpath.cli.output import Column, console, plain, print_json, print_table
 from towpath.flow.codes import ErrorCode
@@ -24,16 +24,17 @@ SOME_ERRORS = 10
 
 def print_end(flow: Flow, pilots: Mapping[str, Pilot], tally: Tally, given: Given) -> None:
     """For people."""
+    names = names_of(counts_of(tally.of(stage)) for stage in pilots)
     columns = [
         Column("stage"),
         Column("state", whole=True),
-        *(Column(name, right=True, whole=True) for name in (*NAMES, "batches")),
+        *(Column(name, right=True, whole=True) for name in (*names, "batches")),
         Column("because"),
     ]
     rows = []
     for stage, pilot in pilots.items():
         counts = counts_of(tally.of(stage))
-        numbers = [f"{counts[name]:,}" for name in NAMES]
+        numbers = [f"{counts.get(name, 0):,}" for name in names]
         rows.append([stage, pilot.state, *numbers, tally.of(stage).get("batches", 0), pilot.reason])
     print_table(columns, rows)
     filtered, failed = _parts(pilots, tally, "filtered"), _parts(pilots, tally, "failed")

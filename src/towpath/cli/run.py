@@ -34,7 +34,9 @@ SILENT_BEATS = 2
 def run(
     ctx: typer.Context,
     target: Target,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when all that is there is read.")] = False,
+    until_idle: Annotated[
+        bool, typer.Option("--until-idle", help="End when all that is there is read, and nothing is due.")
+    ] = False,
     name: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="What people see as this process's name; else as the settings say."),

@@ -29,7 +29,7 @@ def shop(
     *,
     name: str = NAME,
     source: str = TOPIC,
-    delivery: str = Strategy.AT_LEAST_ONCE,
+    delivery: str = Strategy.EXACTLY_ONCE,
     deterministic: bool | None = None,
     timeout_s: float | None = TIME_LIMIT_S,
 ) -> Flow:

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.errors import FlowHalted
+from towpath.flow.classify import is_worker_death
 from towpath.flow.codes import ErrorCode
 from towpath.flow.frames import nothing
 from towpath.flow.ground import Ground
@@ -27,6 +28,8 @@ from towpath.flow.pilot import PilotState
 from towpath.flow.plan import Plan, load_decided
 from towpath.flow.probe import Outage, Probe
 from towpath.flow.searching import Searching, SetAside
+from towpath.flow.stateful.operators import told_by
+from towpath.flow.stateful.trail import last_seen
 from towpath.flow.strategy import Strategy
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.decision import units_of
@@ -155,7 +158,10 @@ class Attempt:
         if stored is not None:
             self.run_for_state()
             return _gathered(None, stored).without_failures()
-        return Outcome.all_forfeited(self.records.count())
+        if not self.ground.stage.is_stateful:
+            return Outcome.all_forfeited(self.records.count())
+        told = told_by(self.records)
+        return replace(Outcome.all_forfeited(told.read), due=told.due, event_times=told.event_times)
 
     @property
     def _refusing(self) -> tuple[str, ...]:
@@ -177,8 +183,26 @@ class Attempt:
                 crash.check()
                 if self.batch.state is BatchState.AHEAD or not searching.may_find(error):
                     raise
-                searching.run(error, self._directory)
+                self._search(searching, error)
                 self.ground.checkpoint.keep_excluded(self.batch.hash, self.excluded)
+
+    def _search(self, searching: Searching, error: Exception) -> None:
+        """Functions with state are not in the search: their state is of the batch before, and nobody could undo it."""
+        try:
+            searching.run(error, self._directory)
+        except FlowHalted:
+            raise
+        except Exception:
+            stage, flow = self.ground.stage, self.ground.flow.name
+            named = [repr(source.name) for source in stage.sources if source.is_stateful]
+            if not named or not self.helm.pilot.needs_search or not is_worker_death(error):
+                raise
+            seen = last_seen(self.ground.checkpoint.directory)
+            raise FlowHalted(
+                f"batch {self.batch.batch_id} of {self.ground.name} ends its Python workers again and again, in "
+                f"{', '.join(named)}, which keeps state{f': at {seen}' if seen else ''}. Mend the function, or give "
+                f"workers more memory, and go on: towpath flow resume {flow} {stage.name}. {error}"
+            ) from error
 
     def _job(self, *, decides: bool) -> Outcome:
         """One job for the whole batch. Where the steps let Spark pass over records, all of them are read first."""

@@ -10,15 +10,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.flow.attempt import Attempt
-from towpath.flow.delivery import batch_hash
+from towpath.flow.delivered import Delivered, ordinals_of
+from towpath.flow.delivery import DeliveryIds, Input, batch_hash
 from towpath.flow.error_record import BatchName, error_records, gap_record
-from towpath.flow.gaps import EXPIRED, note_gaps
+from towpath.flow.gaps import EXPIRED, MADE_AGAIN, note_gaps
 from towpath.flow.ground import Ground
 from towpath.flow.helm import Helm
 from towpath.flow.judge import Judge
@@ -28,9 +30,10 @@ from towpath.flow.outcome import Outcome
 from towpath.flow.outcome_record import outcome_records
 from towpath.flow.pilot import PilotState
 from towpath.flow.positions import Range
-from towpath.flow.reentry_record import carried, delivered_to, said_by
+from towpath.flow.reentry_record import carried, delivered_to, first_reading, said_by
 from towpath.flow.searching import SetAside
 from towpath.flow.sending import Told
+from towpath.flow.stateful.column_watermark import is_column, later_of, tell_workers
 from towpath.flow.units import Units
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.report import Failed
@@ -52,6 +55,7 @@ class BatchRun:
     units: Units = field(init=False)
     excluded: SetAside = field(default_factory=dict)
     is_ending: Callable[[], bool] = lambda: False  # whether the stage is to come to rest
+    is_leftover: bool = False  # an input was made again: the batch is ended with what there is of it
     took_s: float = 0.0
 
     def run(self) -> Outcome | None:
@@ -84,6 +88,8 @@ class BatchRun:
             ground.check_committed(known)
             self._keep(known)
             return False
+        if known is not None:
+            ground.check_marks(known)
         positions = ground.positions_of(self.batch_id)
         hash = batch_hash(row.flow, row.name, row.generation, self.batch_id, positions)
         units = self._new_units() if known is None else None
@@ -101,6 +107,8 @@ class BatchRun:
     def _keep(self, batch: Batch) -> None:
         self.batch = batch
         self.units = Units.of_value(batch.units)
+        if any(map(is_column, self.ground.stage.sources)):
+            tell_workers(self.ground.spark, self.units.watermarks)
 
     def _new_units(self) -> Units:
         ground = self.ground
@@ -108,18 +116,23 @@ class BatchRun:
             buckets = self.records._jdf.queryExecution().toRdd().getNumPartitions()
         else:
             buckets = int(ground.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        return Units(buckets, ground.marks_end() if ground.flow.delivery.has_marks else {})
+        return ground.units(buckets)
+
+    def _units_after(self, outcome: Outcome) -> Any:
+        """None: as they were fixed."""
+        times = later_of(self.units.event_times, outcome.event_times)
+        return replace(self.units, event_times=times).to_value() if times else None
 
     # What was deleted before this batch could read it: a row before the batch runs, or as soon as it is noticed
 
     def _early_gaps(self) -> list[Range]:
-        return self.batch.positions.lost(self.ground.kept())
+        return self.batch.positions.lost(self.ground.kept(without_replaced=self.is_leftover))
 
     def _late_gaps(self, outcome: Outcome) -> list[Range]:
         """What was deleted after that look and before it was read: Spark passes over it without a word."""
-        if not (lost := self.batch.positions.lost(self.ground.kept())):
+        if not (lost := self._early_gaps()):
             return []
-        noted = {gap.spot: gap.stop for gap in sorted(self._gaps())}
+        noted = {gap.spot: gap.stop for gap, _ in sorted(self._gaps())}
         gaps = []
         for each in lost:
             start = noted.get(each.spot, each.start)
@@ -128,14 +141,14 @@ class BatchRun:
                 gaps.append(each._replace(start=start, stop=stop))
         return gaps
 
-    def _gaps(self) -> list[Range]:
-        """Those of this batch, as they were noted, by whichever attempt."""
+    def _gaps(self) -> list[tuple[Range, str]]:
+        """Those of this batch with their reasons, as they were noted, by whichever attempt."""
         ground, row = self.ground, self.ground.row
         with ground.database.read() as tx:
             noted = ground.ledger.gaps(tx, row.flow, row.name)
         mine = (row.generation, self.batch_id)
         return [
-            Range(gap.topic, gap.topic_id, gap.partition, gap.start, gap.stop)
+            (Range(gap.topic, gap.topic_id, gap.partition, gap.start, gap.stop), gap.reason)
             for gap in noted
             if (gap.generation, gap.batch_id) == mine
         ]
@@ -143,7 +156,8 @@ class BatchRun:
     def _note_gaps(self, gaps: list[Range]) -> None:
         if gaps:
             with self.ground.database.transaction() as tx:
-                note_gaps(tx, self.ground, gaps, batch_id=self.batch_id)
+                why = MADE_AGAIN if self.is_leftover else EXPIRED
+                note_gaps(tx, self.ground, gaps, why, batch_id=self.batch_id)
 
     # 2. to 4. Decide and attempt
 
@@ -204,9 +218,9 @@ class BatchRun:
     def _told(self, outcome: Outcome) -> Iterator[Told]:
         """What failed and what was never read, for the error topic; what became of what had come back."""
         ground, topics, name = self.ground, self.ground.topics, self._name()
-        for record in (gap_record(gap, EXPIRED, name) for gap in self._gaps()):
+        for record in (gap_record(gap, why, name) for gap, why in self._gaps()):
             yield topics.errors, record
-        for record in error_records(outcome.failures, name, ground.topic_ids, self._carried, self._outputs_done):
+        for record in error_records(outcome.failures, name, ground.topic_ids, self._carried, self._delivered):
             yield topics.errors, record
         back = [each for each in self.batch.positions if each.topic == topics.reentry and not each.is_empty]
         records = (
@@ -219,23 +233,33 @@ class BatchRun:
         """What came back and fails again is known again by what it came back with. Nobody else is believed."""
         return carried(one.headers) if self._is_back(one) else {}
 
-    def _outputs_done(self, one: Failed) -> frozenset[str]:
-        """The outputs that have all of a record which another one has refused."""
-        before = self._delivered_before(one) if self._is_back(one) else frozenset()
+    def _delivered(self, one: Failed) -> Delivered:
+        """What outputs have of a record which another one, or they themselves, have refused."""
+        before = self._delivered_before(one) if self._is_back(one) else Delivered()
         if one.output is None:
             return before
         outputs = {output.name: output.sink for output in self.ground.stage.outputs}
         refused_by = {one.output, *one.also_refused}
         is_early = any(outputs[name].may_refuse for name in refused_by)  # then those that cannot refuse got nothing
         done = {name for name in one.outputs if outputs[name].may_refuse or not is_early}
-        return before | (done - refused_by)
+        return before.joined(Delivered(frozenset(done - refused_by), self._partly(one)))
+
+    def _partly(self, one: Failed) -> dict[str, frozenset[int]]:
+        if not one.partly:
+            return {}
+        row, input = self.ground.row, Input(self.ground.topic_ids[one.topic], one.partition, one.offset)
+        if self._is_back(one):
+            input = Input(*first_reading(said_by(one.headers))[2:5])
+        return {
+            name: ordinals_of(ids, DeliveryIds(row.flow, row.name, name), input) for name, ids in one.partly.items()
+        }
 
     @staticmethod
-    def _delivered_before(one: Failed) -> frozenset[str]:
+    def _delivered_before(one: Failed) -> Delivered:
         try:
             return delivered_to(said_by(one.headers))
         except ValueError:
-            return frozenset()  # it has failed for that very reason
+            return Delivered()  # it has failed for that very reason
 
     def _is_back(self, one: Failed) -> bool:
         return one.topic == self.ground.topics.reentry
@@ -261,7 +285,9 @@ class BatchRun:
                 counts=outcome.to_counts(),
                 digests=outcome.digests,
                 timings=timings,
+                units=self._units_after(outcome),
             )
+            ground.dues.save(tx, row, outcome.due)
             ground.stages.save_judge(tx, row.flow, row.name, ground.owner, self.judge.to_value())
         crash.here(CrashPoint.BATCH_COMMITTED)
         ground.checkpoint.forget(self.batch.hash)

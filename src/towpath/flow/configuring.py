@@ -18,9 +18,11 @@ from towpath.errors import BadValue, FlowHalted
 from towpath.events import Event, EventKind
 from towpath.flow.changing import Comparing
 from towpath.flow.delivery import with_incarnation
+from towpath.flow.fence import fence_off
 from towpath.flow.gaps import BY_HAND, EXPIRED, note_gaps, tell_gaps
 from towpath.flow.ground import Ground
 from towpath.flow.helm import Helm
+from towpath.flow.leftover import finish_open_batch
 from towpath.flow.pilot import PilotState
 from towpath.flow.plan import check_plan
 from towpath.flow.positions import Positions, Range, Spot
@@ -60,7 +62,11 @@ class Configuring:
         """Move the positions by the rules of code 5: what is gone is skipped, and written down as a gap."""
         ground = self._ground
         ground.look()
+        self._check_state()
+        finish_open_batch(ground, self._helm)
         self._check_open_batch()
+        fence_off(ground)
+        self._check_open_batch()  # from now on nobody adds to it
         before = ground.last_stops()
         starts = {}
         for name, topic in ground.found.items():
@@ -77,6 +83,18 @@ class Configuring:
         tell_gaps(ground, self._gone_back(before, starts), BEYOND)
         self._begin(starts, self._passed_over(before, starts))
         self._helm.move(PilotState.CONFIGURE)
+
+    def _check_state(self) -> None:
+        """A new generation remembers nothing. Where that matters, a person has to want it."""
+        ground = self._ground
+        if not ground.stage.is_stateful or not ground.checkpoint.has_commits:
+            return
+        others = [name for name, topic in ground.found.items() if self._is_replaced(topic)]
+        what = f"{', '.join(others)} was made again since" if others else "records are gone that it has not read"
+        raise FlowHalted(
+            f"stage {ground.stage.name!r} of flow {ground.flow.name!r} keeps state of what it has read, and {what}. To "
+            f"begin anew, with nothing remembered: towpath flow reset {ground.flow.name} {ground.stage.name}"
+        )
 
     def _check_open_batch(self) -> None:
         """A part of a batch that is in outputs would come again with the new generation: a person has to know."""
@@ -99,6 +117,7 @@ class Configuring:
         ground.topics.ensure(ground.log)
         ground.look()
         check_reset(wish.arguments)
+        fence_off(ground)
         to = wish.arguments.get("to", EARLIEST)
         starts = {name: self._at(topic, to) for name, topic in ground.found.items() if name != ground.topics.reentry}
         reentry = ground.found[ground.topics.reentry]

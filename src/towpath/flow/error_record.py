@@ -6,12 +6,12 @@ any that begin so, so that a record which fails again after a replay does not gr
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from towpath.flow.codes import ErrorCode
+from towpath.flow.delivered import Delivered
 from towpath.flow.failure import Failure
 from towpath.flow.positions import Range
 from towpath.flow.worker.report import Failed
@@ -19,7 +19,7 @@ from towpath.log.record import Headers, NewRecord, Record
 
 PREFIX = "towpath."
 ERROR, GAP = "error", "gap"
-DELIVERED = "delivered"  # the names of outputs, as JSON
+DELIVERED = "delivered"  # what outputs have of the record
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,14 @@ class ErrorRecord:
     correlation: str
     stop: int | None = None  # of a gap: the offset after its last
     delivered: tuple[str, ...] = ()  # outputs that have all of the record
+    partly: Mapping[str, frozenset[int]] = field(default_factory=dict)  # ordinals of what others have of it
 
     @classmethod
     def read(cls, record: Record) -> Self:
         """Raises `KeyError` or `ValueError` when it is no error record of a flow."""
         said = {name: (value or b"").decode() for name, value in record.headers if name.startswith(PREFIX)}
         get = {name.removeprefix(PREFIX): value for name, value in said.items()}
+        delivered = Delivered.of_json(get.get(DELIVERED, "[]"))
         is_of_batch = get["kind"] != GAP or "batch" in get
         return cls(
             get["kind"],
@@ -80,7 +82,8 @@ class ErrorRecord:
             int(get.get("attempt", 1)),
             get.get("correlation", ""),
             int(get["stop"]) if "stop" in get else None,
-            tuple(json.loads(get[DELIVERED])) if DELIVERED in get else (),
+            tuple(sorted(delivered.whole)),
+            delivered.partly,
         )
 
 
@@ -89,12 +92,11 @@ def error_records(
     batch: BatchName,
     topic_ids: Mapping[str, str],
     carried: Callable[[Failed], Mapping[str, str]] = lambda one: {},
-    delivered: Callable[[Failed], Collection[str]] = lambda one: (),
+    delivered: Callable[[Failed], Delivered] = lambda one: Delivered(),
 ) -> Iterator[NewRecord]:
     """The error records of a batch, in the order of its reports.
 
-    `carried` is what one keeps of its own headers, `delivered` the outputs that have all of it: a replay is not for
-    them.
+    `carried` is what one keeps of its own headers, `delivered` what outputs have of it: a replay is for the rest.
     """
     for one in failed:
         details = {
@@ -113,7 +115,7 @@ def error_records(
         if one.delivery_id is not None:
             details["delivery"] = one.delivery_id.hex()
         if done := delivered(one):
-            details[DELIVERED] = json.dumps(sorted(done))
+            details[DELIVERED] = done.to_json()
         yield NewRecord(one.value, one.key, _headers(one.headers, details))
 
 

@@ -25,6 +25,8 @@ from towpath.errors import BadFlow
 from towpath.flow.graph import Stage, checked_stages
 from towpath.flow.nodes import AnyOf, Branch, Each, Expectation, Fork, Forked, Node, Output, Source, Step
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.stateful.column_join import LATE_S, MOST_PER_KEY, ColumnJoin, On, Time
+from towpath.flow.stateful.dedupe import Dedupe, Late
 from towpath.flow.stateful.join import Join
 from towpath.flow.stateful.record_part import RecordPart
 from towpath.flow.stateful.stateful_step import StatefulStep
@@ -49,7 +51,7 @@ class Flow:
         self,
         name: str,
         *,
-        delivery: Literal["exactly-once", "at-least-once", "at-most-once"] | str = Strategy.AT_LEAST_ONCE,
+        delivery: Literal["exactly-once", "at-least-once", "at-most-once"] | str = Strategy.EXACTLY_ONCE,
         version: str = "",
         starting: Literal["earliest", "latest"] | None = None,
         max_record_bytes: int | None = None,
@@ -81,7 +83,8 @@ class Flow:
         expect: Mapping[str, str] | None = None,
         name: str | None = None,
         stateful: StatefulStep | None = None,
-        join: Join | None = None,
+        join: Join | ColumnJoin | None = None,
+        dedupes: Mapping[str, Dedupe] | None = None,
     ) -> Source:
         """Records of topics, for several steps; a step that is given a topic makes its own."""
         made = Source(
@@ -93,6 +96,7 @@ class Flow:
             topics.dedupe,
             stateful,
             join,
+            dedupes or {},
         )
         if made.expectations and made.schema is None:
             raise BadFlow(f"source {made.name!r}: expectations are about columns; give the source a schema")
@@ -103,6 +107,14 @@ class Flow:
         self,
         *,
         key: RecordPart | None = None,
+        wait_s: float | None = None,
+        on: On | None = None,
+        time: Time | None = None,
+        within_s: float | None = None,
+        late_s: float = LATE_S,
+        late: Late = "error",
+        unmatched: Any = None,  # what each kind of join takes
+        most_per_key: int = MOST_PER_KEY,
         schema: SchemaLike = None,
         extra: Extra = "keep",
         duplicates: Duplicates = "refuse",
@@ -112,20 +124,43 @@ class Flow:
         """The k-th record of each topic together, over the whole topics or for each key, as one document.
 
         `flow.join(order=topic("orders"), payment=topic("payments"), key=field("id"))` gives documents with an `order`
-        and a `payment`; a schema is about these.
+        and a `payment`; a schema is about these. With `wait_s` and `unmatched` what has waited so long leaves the join:
+        "deliver", with null in place of what is missing, or "error".
+
+        With `on=field("id"), time=field("at"), within_s=3600` it is every order with every payment that has the same
+        `id` and is at most so far apart in time. `late_s`: how far records of an input may be behind the latest one;
+        `late`: what becomes of those that are further behind; `unmatched`: of those that have found no partner. Only
+        `each` steps may follow it.
         """
         found = [(called, one) for called, each in inputs.items() for one in each.source_names]
         if len(found) != len(inputs):
             raise BadFlow("an input of a join is one topic")
-        if any(each.dedupe is not None for each in inputs.values()):
-            raise BadFlow("as yet a join reads topics as they are: drop duplicates in a stage before it")
+        called = name or "+".join(inputs)
+        join = Join(tuple(found), key, wait_s, unmatched or "wait") if on is None else None
+        if join is None and (key is not None or schema is not None):
+            raise BadFlow("a join on columns has no key= and no schema=: say on=, and look at the document in a step")
+        if join is not None and (time is not None or within_s is not None):
+            raise BadFlow("time= and within_s= are for a join on columns: say on=field(…)")
+        if join is None and wait_s is not None:
+            raise BadFlow("wait_s= is for a join by position: on columns it is within_s= and late_s=")
         return self.source(
             TopicReference(tuple(one for _, one in found)),
             schema=schema,
             extra=extra,
             duplicates=duplicates,
-            name=name or "+".join(inputs),
-            join=Join(tuple(found), key),
+            name=called,
+            join=join
+            or ColumnJoin.of(
+                found,
+                on=on,
+                time=time,
+                within_s=within_s,
+                late_s=late_s,
+                late=late,
+                unmatched=unmatched,
+                most_per_key=most_per_key,
+            ),
+            dedupes={one: each.dedupe for each in inputs.values() for one in each.names if each.dedupe is not None},
         )
 
     def stateful(
@@ -137,17 +172,21 @@ class Flow:
         extra: Extra = "keep",
         duplicates: Duplicates = "refuse",
         expire_s: float | None = None,
+        on_wake: Callable[..., Any] | None = None,
         name: str | None = None,
     ) -> Callable[[Callable[..., Any]], Source]:
         """Make a step of a Python function of one document and the state of its key, a dict that the function changes.
 
         It returns what an `each` function returns. If it raises, its record fails and the state is as it was. A third
         parameter is given the moment: key, time of the batch, coordinates. Only `each` steps may follow it.
+
+        With `moment.wake_in(seconds)` or `moment.wake_at(ms)` the function asks that `on_wake(state, moment)` is called
+        for its key when that time has come. What this returns goes the same way as what the function returns.
         """
 
         def made(function: Callable[..., Any]) -> Source:
             called = name or function.__name__
-            step = StatefulStep(called, function, key, expire_s)
+            step = StatefulStep(called, function, key, expire_s, on_wake)
             return self.source(topics, schema=schema, extra=extra, duplicates=duplicates, name=called, stateful=step)
 
         return made
@@ -170,8 +209,11 @@ class Flow:
         `deterministic` says whether it gives the same for the same records each time; not said, Spark's plan is asked.
         """
 
-        if any(isinstance(above, Source) and above.stateful is not None for above in inputs):
-            raise BadFlow("a DataFrame step needs columns, and what a stateful step gives has none; use an each step")
+        if any(isinstance(above, Source) and not above.has_columns for above in inputs):
+            raise BadFlow(
+                "a DataFrame step needs columns, and what a stateful step or a join on columns gives has none; use an "
+                "each step"
+            )
 
         def made(function: Callable[..., Any]) -> Step:
             above = self._inputs(inputs, schema, extra, duplicates)

@@ -15,6 +15,7 @@ from towpath.flow.ground import Ground
 from towpath.flow.positions import Range
 
 EXPIRED = "deleted before it was read"
+MADE_AGAIN = "the topic was deleted before the batch was done; outputs may have a part of it"
 BY_HAND = "passed over by a reset"
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from towpath.errors import BadFlow
 from towpath.flow.nodes import AnyOf, Branch, Each, Fork, Node, Output, Source, Step, sources_of
 from towpath.flow.shape import shape_of
+from towpath.flow.sinks.sink import takes_once
 from towpath.flow.strategy import Strategy
 
 
@@ -26,7 +27,7 @@ class Stage:
     nodes: tuple[Node, ...]  # inputs before those that use them
     outputs: tuple[Output, ...]
     called: str = ""  # after its topics, as they are now
-    delivery: Strategy = Strategy.AT_LEAST_ONCE
+    delivery: Strategy = Strategy.EXACTLY_ONCE
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -55,12 +56,19 @@ def checked_stages(
     flow: str,
     nodes: Sequence[Node],
     outputs: Sequence[Output],
-    delivery: Strategy = Strategy.AT_LEAST_ONCE,
+    delivery: Strategy = Strategy.EXACTLY_ONCE,
     names_before: Mapping[str, str] | None = None,
 ) -> list[Stage]:
     """The stages of a flow, by name; `BadFlow` when something in it leads nowhere."""
     if not outputs:
         raise BadFlow(f"flow {flow!r} loads nothing; end it with flow.load(step, sink)")
+    for output in outputs if delivery.has_marks else ():
+        if not takes_once(output.sink):
+            raise BadFlow(
+                f"flow {flow!r} is {delivery}, and {output.sink}, the sink of {output.name!r}, says that it may take a "
+                f"delivery twice (is_idempotent). Mend the sink, or promise less: Flow({flow!r}, "
+                f'delivery="{Strategy.AT_LEAST_ONCE}")'
+            )
     used = _used(outputs)
     for node in nodes:
         if id(node) not in used:

@@ -12,6 +12,7 @@ from towpath.db.event_log import EventLog
 from towpath.errors import DatabaseUnavailable, FlowHalted, OffsetOutOfRange, TopicReplaced, UnknownPartition
 from towpath.events import Events
 from towpath.flow.checkpoint import Checkpoint
+from towpath.flow.dues import Dues
 from towpath.flow.error_box import ErrorBox
 from towpath.flow.flow import Flow
 from towpath.flow.graph import Stage
@@ -23,6 +24,7 @@ from towpath.flow.positions import Positions, Range, Spot
 from towpath.flow.sending import Sender
 from towpath.flow.stage_store import Stage as StageRow
 from towpath.flow.stage_store import StageStore
+from towpath.flow.stateful.column_watermark import is_column, watermarks
 from towpath.flow.strategy import Strategy
 from towpath.flow.topics import FlowTopics
 from towpath.flow.units import Units
@@ -55,6 +57,7 @@ class Ground:
     found: dict[str, Topic] = field(default_factory=dict)  # what is read, by name
     is_deterministic: bool = False  # whether its steps give the same however often they are run
     _sender: Sender | None = None
+    _dues: Dues | None = None
 
     @property
     def name(self) -> str:
@@ -105,13 +108,50 @@ class Ground:
             self._sender = Sender(*parts)
         return self._sender
 
-    def marks_end(self) -> dict[int, int]:
-        """Where the marks of a batch begin that is fixed now."""
-        return MarkTopic(self.log, self.topics.marks).ends()
+    @property
+    def dues(self) -> Dues:
+        """When something of what the stage keeps is due."""
+        if self._dues is None:
+            self._dues = Dues(self.database)
+        return self._dues
+
+    def units(self, buckets: int) -> Units:
+        """Of a batch that is fixed now: its marks come at or after the present end of their topic."""
+        event_times, found = self.event_times(), self.watermarks()
+        if not self.flow.delivery.has_marks:
+            return Units(buckets, watermarks=found, event_times=event_times)
+        id = self.log.topic(self.topics.marks).id  # asked for first: one that is made again meanwhile is found out
+        return Units(buckets, MarkTopic(self.log, self.topics.marks).ends(), id, found, event_times)
+
+    def event_times(self) -> Mapping[str, int]:
+        """The latest of all committed batches, by input of the joins on columns."""
+        last = self.last_batch() if any(map(is_column, self.stage.sources)) else None
+        return {} if last is None else Units.of_value(last.units).event_times
+
+    def watermarks(self) -> dict[str, int]:
+        """Of a batch that is fixed now, by source that joins on columns."""
+        last = self.last_batch() if any(map(is_column, self.stage.sources)) else None
+        if last is None:
+            return {}
+        units = Units.of_value(last.units)
+        return watermarks(self.stage.sources, units.event_times, units.watermarks)
 
     def marks_since(self, batch: Batch) -> set[Mark]:
         """The marks that topics have got since a batch was fixed."""
+        self.check_marks(batch)
         return MarkTopic(self.log, self.topics.marks).since(Units.of_value(batch.units).marks_since)
+
+    def check_marks(self, batch: Batch) -> None:
+        """Whether the topic is there that has the marks of an open batch."""
+        id, name = Units.of_value(batch.units).marks_id, self.topics.marks
+        if id and self.log.topic(name).id != id:
+            raise FlowHalted(
+                f"the topic {name} was deleted and made again while batch {batch.batch_id} of {self.name} was open. "
+                "With it the marks are gone that say what topics have of the batch, and nobody can say what would be "
+                "written twice. Look at the outputs, then let the stage go on behind the batch, or from the beginning "
+                f"of what the log has, which delivers it again: towpath flow reset {self.flow.name} --to latest (or "
+                "earliest)"
+            )
 
     def close(self) -> None:
         if self._sender is not None:
@@ -148,12 +188,14 @@ class Ground:
             self.row = self.stages.read(tx, self.row.flow, self.row.name)
         self.found = {name: self.log.topic(name) for name in self.input_topics}
 
-    def kept(self) -> dict[Spot, int]:
+    def kept(self, *, without_replaced: bool = False) -> dict[Spot, int]:
         """The first offset that each partition still has; raises when a topic is not the one that was begun with."""
         kept: dict[Spot, int] = {}
         for name, id in self.topic_ids.items():
             topic = self.log.topic(name)
             if topic.id != id:
+                if without_replaced:
+                    continue
                 raise TopicReplaced(name, id, topic.id)
             kept |= {(id, number): start for number, start in self.log.starts(name).items()}
         return kept

@@ -88,11 +88,16 @@ class Ledger:
         counts: Counts,
         digests: Digests,
         timings: Timings | None = None,
+        units: Any = None,
     ) -> Batch:
-        """Every output has what it is to have. The totals of the stage grow by it in the same transaction."""
+        """Every output has what it is to have. The totals of the stage grow by it in the same transaction.
+
+        `units` takes the place of what was fixed with the snapshot, where the batch has found out more.
+        """
         which = {"flow": flow, "stage": stage, "generation": generation, "batch_id": batch_id}
         values = {"counts": to_stored(counts), "digests": to_stored(digests), "timings": to_stored(timings or {})}
-        committed = self._move(tx, "commit", BatchState.COMMITTED, which, values)
+        more = {"units": None if units is None else to_stored(units)}
+        committed = self._move(tx, "commit", BatchState.COMMITTED, which, {**values, **more})
         # The move has locked the row of the stage: nobody adds at the same time.
         total = added(self.totals(tx, flow)[stage], counts)
         tx.run(self._sql["save_totals"], {"flow": flow, "stage": stage, "totals": to_stored(total)})

@@ -34,7 +34,8 @@ returning $columns;
 
 -- name: commit
 -- Every output has what it is to have.
-update flow_batch set state = 'committed', committed_at = :now, counts = :counts, digests = :digests, timings = :timings
+update flow_batch set state = 'committed', committed_at = :now, counts = :counts, digests = :digests, timings = :timings,
+    units = coalesce(:units, units)
 where $this and state in ('snapshot', 'decided', 'ahead') and exists ($my_stage)
 returning $columns;
 

@@ -1,8 +1,12 @@
 """The marks of a flow that are in its log: a topic with one partition, which is kept for ever.
 
 A mark is written in the transaction that holds its part of a unit. Its key is the mark's text; its value says how many
-deliveries the part was offered. Before it, in the same transaction, stands a note for each of them that was refused:
-who finds the part there has to refuse the same ones again, whatever the log thinks of them by then.
+deliveries the part was offered, and what their ids add up to. Before it, in the same transaction, stands a note for
+each of them that was refused: who finds the part there has to refuse the same ones again, whatever the log thinks of
+them by then.
+
+A *fence* is the record of a new generation of a stage, appended before anything of that generation is read: who comes
+with a lower one is late, and writes nothing (`fence.py`).
 
 **Looking for marks on Kafka.** A reader of committed records sees nothing behind an open transaction, wherever that one
 comes from: a task that died between its mark and its commit hides marks of other units that are committed. Taking such
@@ -21,7 +25,7 @@ from typing import NamedTuple
 
 import orjson
 
-from towpath.errors import FlowHalted, LogUnavailable, OffsetOutOfRange
+from towpath.errors import FlowHalted, LogUnavailable, OffsetOutOfRange, WriterReplaced
 from towpath.flow.mark import Mark
 from towpath.log.log import Log
 from towpath.log.record import NewRecord, Record
@@ -33,6 +37,7 @@ PATIENCE_S = 1.0  # a transaction lives some milliseconds after its mark was wri
 GIVING_UP_S = 30.0
 PAUSE_S = 0.02
 MARK_TYPES = (str, str, int, int, str, str, int)
+NO_BATCH = -1  # of a fence
 
 
 class Reason(NamedTuple):
@@ -48,18 +53,25 @@ class Said(NamedTuple):
 
     deliveries: int
     refused: Mapping[bytes, Reason] = {}  # by delivery id
+    digest: str = ""  # of the ids of all that were offered; an older mark has none
 
 
 class Entry(NamedTuple):
-    """A record of the topic: a mark, which has the number of deliveries, or a note of one that was refused."""
+    """A record of the topic: a mark, which has the number of deliveries, a note of one that was refused, or a fence."""
 
     mark: Mark
     deliveries: int | None = None
     refused: bytes | None = None
     reason: Reason | None = None
+    digest: str = ""
+    is_fence: bool = False
 
     def is_of(self, unit: Mark) -> bool:
         return self.mark._replace(part=unit.part) == unit
+
+    def keeps_out(self, unit: Mark) -> bool:
+        """Whether the unit is of a generation that has ended."""
+        return self.is_fence and self.mark[:2] == unit[:2] and self.mark.generation > unit.generation
 
 
 class MarkTopic:
@@ -78,18 +90,27 @@ class MarkTopic:
         return {each.mark for each in self._entries(start) if each.deliveries is not None}
 
     def parts(self, unit: Mark, start: Mapping[int, int]) -> dict[int, Said]:
-        """The parts of a unit that are there, by number. Its producer must have been opened before."""
+        """The parts of a unit that are there, by number. Its producer must have been opened before.
+
+        `WriterReplaced` when a later generation of the stage has begun.
+        """
         self._wait_until_decided(unit)
-        counts: dict[int, int] = {}
+        marks: dict[int, Entry] = {}
         refused: dict[int, dict[bytes, Reason]] = {}
         for each in self._entries(start):
+            _check_fence(each, unit)
             if not each.is_of(unit):
                 continue
             if each.deliveries is not None:
-                counts[each.mark.part] = each.deliveries
+                marks[each.mark.part] = each
             elif each.refused is not None and each.reason is not None:
                 refused.setdefault(each.mark.part, {})[each.refused] = each.reason
-        return {part: Said(count, refused.get(part, {})) for part, count in counts.items()}
+        return {part: Said(one.deliveries or 0, refused.get(part, {}), one.digest) for part, one in marks.items()}
+
+    def fence(self, flow: str, stage: str, generation: int) -> None:
+        """Keep out all earlier generations of a stage, as far as they look at the marks from now on."""
+        key = Mark(flow, stage, generation, NO_BATCH, "", "").text.encode()
+        self._log.append(self.name, [NewRecord(orjson.dumps({"fence": True}), key, partition=PARTITION)])
 
     def records(self, mark: Mark, said: Said, producer: str) -> list[NewRecord]:
         """What is written for a part."""
@@ -97,7 +118,7 @@ class MarkTopic:
             {"refused": id.hex(), "reason": (int(why.code), why.exception, why.message[:LONGEST_MESSAGE])}
             for id, why in said.refused.items()
         ]
-        values.append({"deliveries": said.deliveries})
+        values.append({"deliveries": said.deliveries, "digest": said.digest})
         key, headers = mark.text.encode(), ((PRODUCER, producer.encode()),)
         return [NewRecord(orjson.dumps(value), key, headers, partition=PARTITION) for value in values]
 
@@ -120,7 +141,10 @@ class MarkTopic:
     def _wait_until_decided(self, unit: Mark) -> None:
         begun = time.monotonic()
         while held := list(self._log.undecided(self.name, PARTITION)):
-            if not any(each.is_of(unit) for each in entries(held)):
+            found = list(entries(held))
+            for each in found:
+                _check_fence(each, unit)  # it is held back by others: a fence is in no transaction, and counts
+            if not any(each.is_of(unit) for each in found):
                 return
             waited_s = time.monotonic() - begun
             if waited_s > GIVING_UP_S:
@@ -136,6 +160,14 @@ class MarkTopic:
             self._log.producer(name.decode()).close()
 
 
+def _check_fence(entry: Entry, unit: Mark) -> None:
+    if entry.keeps_out(unit):
+        raise WriterReplaced(
+            f"{unit.flow}/{unit.stage}: generation {unit.generation} has ended, generation {entry.mark.generation} "
+            "has begun; a late writer must not write any more"
+        )
+
+
 def entries(records: Iterable[Record]) -> Iterator[Entry]:
     """The marks and notes among records. All others are passed over: anybody may write to a topic."""
     for record in records:
@@ -145,7 +177,9 @@ def entries(records: Iterable[Record]) -> Iterator[Entry]:
             if tuple(map(type, mark)) != MARK_TYPES:
                 continue
             if "deliveries" in fields:
-                yield Entry(mark, int(fields["deliveries"]))
+                yield Entry(mark, int(fields["deliveries"]), digest=str(fields.get("digest", "")))
+            elif "fence" in fields:
+                yield Entry(mark, is_fence=True)
             else:
                 code, exception, message = fields["reason"]
                 reason = Reason(int(code), str(exception), str(message))

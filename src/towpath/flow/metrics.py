@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -12,10 +12,11 @@ from towpath.errors import BadSettings
 from towpath.events import Event, EventKind
 from towpath.flow.flow_run import StageView
 from towpath.flow.pilot import PilotState
+from towpath.flow.place import BY_BATCH, Place
 
 LOOPBACK = "127.0.0.1"
 BATCH_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-PLACES = ("loaded", "filtered", "failed")
+ALWAYS = (Place.LOADED, Place.FILTERED, Place.FAILED)
 
 
 class FlowMetrics:
@@ -28,6 +29,12 @@ class FlowMetrics:
             "towpath_flow_records",
             "Records of committed batches, by place.",
             (*labels, "place"),
+            registry=self.registry,
+        )
+        self._joining = Gauge(
+            "towpath_flow_joining",
+            "Records that have come to wait in joins, less those that have left, since the process began.",
+            labels,
             registry=self.registry,
         )
         self._failures = Counter(
@@ -57,10 +64,13 @@ class FlowMetrics:
                 self._add_batch(flow, stage, event)
 
     def _add_batch(self, flow: str, stage: str, event: Event) -> None:
-        for place in PLACES:
+        for place in (place for place in BY_BATCH if place in ALWAYS or place in event.data):
             count = event.data[place]
             number = count if isinstance(count, int) else sum(count.values())
-            self._records.labels(flow, stage, place).inc(number)
+            if place is Place.JOINING:  # goes down when partners come
+                self._joining.labels(flow, stage).inc(number)
+            else:
+                self._records.labels(flow, stage, place).inc(number)
         for code, count in event.data["failed"].items():
             self._failures.labels(flow, stage, code).inc(count)
         for output, count in event.data["delivered"].items():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from towpath.errors import BadFlow
 from towpath.flow.sinks.sink import Sink
+from towpath.flow.stateful.column_join import ColumnJoin
 from towpath.flow.stateful.dedupe import Dedupe
 from towpath.flow.stateful.join import Join
 from towpath.flow.stateful.stateful_step import StatefulStep
@@ -34,11 +35,20 @@ class Source:
     expectations: tuple[Expectation, ...] = ()
     dedupe: Dedupe | None = None  # by which records are dropped that were sent before
     stateful: StatefulStep | None = None  # the function that is called with each record and a state
-    join: Join | None = None  # by which records of its topics become one
+    join: Join | ColumnJoin | None = None  # by which records of its topics become one
+    dedupes: Mapping[str, Dedupe] = field(default_factory=dict)  # by topic, where they are not the same for all
 
     @property
     def inputs(self) -> tuple[Node, ...]:
         return ()
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether what it gives can be columns: it is the records themselves, or documents in place of them."""
+        return self.stateful is None and not isinstance(self.join, ColumnJoin)
+
+    def dedupe_of(self, topic: str) -> Dedupe | None:
+        return self.dedupes.get(topic, self.dedupe)
 
     @property
     def is_stateful(self) -> bool:

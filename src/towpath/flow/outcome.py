@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from towpath.flow.stateful.column_watermark import later_of
 from towpath.flow.worker.loading import EVERY_OUTPUT
 from towpath.flow.worker.report import Counts, Failed, read_counts, read_failures
 
@@ -47,6 +48,8 @@ class Outcome:
     causes: Counter[str] = field(default_factory=Counter)  # failures, by step and fingerprint
     digests: dict[str, dict[str, str]] = field(default_factory=dict)  # by output and unit
     placed: Counter[str] = field(default_factory=Counter)  # inputs that an operator with state has put there, by place
+    due: dict[str, list[int]] = field(default_factory=dict)  # in ms, by operator/shard of what the stage keeps
+    event_times: dict[str, int] = field(default_factory=dict)  # the latest in ms, by input of a join
     forfeited: int = 0  # at most once: a crash has cut it off, and it is not tried again
     kept: list[Failed] | None = None
     returned: Returned = field(default_factory=lambda: Returned())
@@ -137,5 +140,7 @@ def _add(outcome: Outcome, counts: Counts, unit: str) -> None:
     outcome.causes += counts.causes
     outcome.delivered += counts.delivered
     outcome.placed.update(counts.placed)  # `+=` would lose what is below zero
+    outcome.due.update(counts.due)
+    outcome.event_times = later_of(outcome.event_times, counts.event_times)
     for output, digest in counts.digests.items():
         outcome.digests.setdefault(output, {})[unit] = digest.hex

@@ -7,11 +7,11 @@ is the same delivery), and how the desk knows it again: correlation id and attem
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from towpath.flow import error_record
+from towpath.flow.delivered import Delivered
 from towpath.flow.error_record import PREFIX
 from towpath.log.record import Headers, NewRecord, Record
 
@@ -25,6 +25,9 @@ ORIGIN = f"{PREFIX}origin"
 CORRELATION = f"{PREFIX}correlation"
 ATTEMPT = f"{PREFIX}attempt"
 DELIVERED = f"{PREFIX}{error_record.DELIVERED}"
+# Of ticks, by which a stage wakes what is due in its state: the number of the operator, and the shard.
+TICK = f"{PREFIX}tick"
+SHARD = f"{PREFIX}shard"
 
 # What a record that fails again takes along into the error topic.
 CARRIED = (
@@ -37,6 +40,8 @@ CARRIED = (
     CORRELATION,
     ATTEMPT,
     DELIVERED,
+    TICK,
+    SHARD,
 )
 _FIRST = {
     INPUT_TOPIC: f"{PREFIX}topic",
@@ -58,7 +63,7 @@ class FirstReading(NamedTuple):
     timestamp_ms: int | None
     correlation: str
     attempt: int
-    delivered: frozenset[str] = frozenset()  # outputs that have all of it: it comes back for the others
+    delivered: Delivered = Delivered()  # what outputs have of it: it comes back for the rest
 
 
 def said_by(headers: Headers) -> dict[str, str]:
@@ -85,12 +90,9 @@ def first_reading(said: Mapping[str, str]) -> FirstReading:
     )
 
 
-def delivered_to(said: Mapping[str, str]) -> frozenset[str]:
-    """The outputs that have all of a record already; `ValueError` when that is not said as it should be."""
-    names = json.loads(said.get(DELIVERED, "[]"))
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"{DELIVERED} is no list of outputs")
-    return frozenset(names)
+def delivered_to(said: Mapping[str, str]) -> Delivered:
+    """What outputs have of a record already; `ValueError` when that is not said as it should be."""
+    return Delivered.of_json(said.get(DELIVERED, "[]"))
 
 
 def carried(headers: Headers) -> dict[str, str]:
@@ -104,7 +106,7 @@ def reentry_record(error: Record, correlation: str, attempt: int, value: bytes |
     said = said_by(error.headers)
     ours = {name: said.get(name, said.get(before, "")) for name, before in _FIRST.items()}
     ours |= {STAGE: said[STAGE], CORRELATION: correlation, ATTEMPT: str(attempt)}
-    ours |= {DELIVERED: said[DELIVERED]} if DELIVERED in said else {}
+    ours |= {name: said[name] for name in (DELIVERED, TICK, SHARD) if name in said}
     ours[ORIGIN] = said.get(ORIGIN) or "/".join(ours[name] for name in (INPUT_TOPIC_ID, INPUT_PARTITION, INPUT_OFFSET))
     own = tuple((name, value) for name, value in error.headers if not name.startswith(PREFIX))
     headers = (*own, *((name, text.encode()) for name, text in ours.items()))

@@ -46,13 +46,19 @@ def _source(source: Source) -> dict[str, Any]:
     return {
         "topics": list(source.topics),
         "duplicates": source.duplicates,
-        "dedupe": None if source.dedupe is None else str(source.dedupe),
+        "dedupe": _dedupe(source),
         "stateful": None if source.stateful is None else str(source.stateful),
         "join": None if source.join is None else str(source.join),
         "extra": None if schema is None else schema.extra,
         "columns": None if schema is None else _columns(schema),
         "rules": None if schema is None or schema.rules is None else _digest(schema.rules.schema),
     }
+
+
+def _dedupe(source: Source) -> Any:
+    if source.dedupes:
+        return {topic: str(dedupe) for topic, dedupe in source.dedupes.items()}
+    return None if source.dedupe is None else str(source.dedupe)
 
 
 def _columns(schema: Schema) -> dict[str, str]:

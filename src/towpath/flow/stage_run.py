@@ -31,6 +31,8 @@ from towpath.flow.sampling import Sampler
 from towpath.flow.searching import BatchGivenUp
 from towpath.flow.stateful.kept_shape import check_state
 from towpath.flow.stateful.operators import with_state
+from towpath.flow.stateful.trail import forget_trail, trail_of
+from towpath.flow.ticking import Ticker
 from towpath.flow.wish import Wish, WishKind
 from towpath.log.spark_source import read_stream
 
@@ -52,6 +54,7 @@ class StageRun:
         self._helm = helm
         self._judge = judge
         self._sampler = sampler
+        self._ticker = Ticker(ground)
         self._nonce = secrets.token_hex(8)
         self._stop = threading.Event()
         self._query: StreamingQuery | None = None
@@ -170,9 +173,11 @@ class StageRun:
         if self._query is None:
             self._query = self._start_query()
         self._watch(self._query)
+        self._ticker.look()
         self._sampler.sample()
         self._helm.write()
-        if until_idle and self._sampler.idle_looks >= IDLE_LOOKS and self._helm.state is PilotState.EXTRACT:
+        is_idle = self._sampler.idle_looks >= IDLE_LOOKS and not self._ticker.has_due
+        if until_idle and is_idle and self._helm.state is PilotState.EXTRACT:
             self.stop("nothing more to read")
 
     def _watch(self, query: StreamingQuery) -> None:
@@ -192,7 +197,9 @@ class StageRun:
             ground.spark, ground.log, ground.input_topics, starting, ground.settings.flow.max_batch_records
         )
         check_state(ground.flow.name, ground.stage, ground.checkpoint)
-        records = with_state(records, ground.stage, ground.topics.reentry, ground.max_record_bytes)
+        forget_trail(ground.checkpoint.directory)
+        trail = str(trail_of(ground.checkpoint.directory))
+        records = with_state(records, ground.stage, ground.topics.reentry, ground.max_record_bytes, trail)
         writer = (
             records.writeStream.queryName(f"{ground.name}#{ground.row.generation}")
             .option("checkpointLocation", str(ground.checkpoint.spark))
@@ -226,11 +233,13 @@ class StageRun:
         if outcome is None:
             # The commit was done, and its answer lost; or the process was killed between the ledger's and Spark's.
             self._sampler.forget()
+            self._ticker.forget()
             if self._helm.state is not PilotState.EXTRACT:
                 self._helm.reach(PilotState.ERRORS)
                 self._helm.end_batch()
         else:
             self._helm.end_batch()
+            self._ticker.passed(run.batch.positions.stops)
             self._sampler.add(run.batch, outcome)
             data = {"batch_id": batch_id, "took_s": run.took_s, **outcome.to_counts()}
             self._ground.events.publish(Event(EventKind.BATCH_COMMITTED, self._ground.name, data=data))

@@ -19,7 +19,6 @@ class Change(NamedTuple):
 
     text: str
     alters: bool = True
-    wants_marks: bool = False  # which a batch that has begun may not have written
 
 
 class OpenBatch(NamedTuple):
@@ -48,7 +47,7 @@ def refusal(flow: str, stage: str, found: Sequence[Change], before: Shape, batch
     otherwise a record would be in two outputs, or in none.
     """
     altering = [change.text for change in found if change.alters]
-    if batch is None or not altering or not _has_begun(found, before, batch):
+    if batch is None or not altering or not _has_begun(before, batch):
         return None
     return (
         f"batch {batch.batch_id} is not committed ({batch.state}), outputs may have a part of it, and the stage is "
@@ -57,10 +56,8 @@ def refusal(flow: str, stage: str, found: Sequence[Change], before: Shape, batch
     )
 
 
-def _has_begun(found: Sequence[Change], before: Shape, batch: OpenBatch) -> bool:
-    if batch.state in (BatchState.DECIDED, BatchState.AHEAD):
-        return True
-    return before.get("delivery") == Strategy.EXACTLY_ONCE or any(one.wants_marks for one in found)
+def _has_begun(before: Shape, batch: OpenBatch) -> bool:
+    return batch.state in (BatchState.DECIDED, BatchState.AHEAD) or before.get("delivery") == Strategy.EXACTLY_ONCE
 
 
 def _by_name(shape: Shape, part: str) -> dict[str, Shape]:
@@ -98,11 +95,11 @@ def _delivery(before: Shape, after: Shape) -> Iterator[Change]:
         return
     now = Strategy(pair[1])
     means = {
-        Strategy.EXACTLY_ONCE: "what was delivered until now may be there twice",
+        Strategy.EXACTLY_ONCE: "what was delivered until now, of an open batch too, may be there twice",
         Strategy.AT_LEAST_ONCE: "after a crash, sinks without ids may have some deliveries twice",
         Strategy.AT_MOST_ONCE: "after a crash, what it has cut off is lost",
     }[now]
-    yield Change(f"delivery was {pair[0]} and is {now} now: {means}", wants_marks=now is Strategy.EXACTLY_ONCE)
+    yield Change(f"delivery was {pair[0]} and is {now} now: {means}")
 
 
 # Steps

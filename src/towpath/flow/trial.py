@@ -22,7 +22,8 @@ from towpath.log.spark_source import read_batch
 class Trial:
     """Runs the steps on ranges of the input. Nothing is written, or with `is_real` only to sinks that may refuse it.
 
-    These know a delivery again. The others would have it twice, or take the mark of a trial for that of the batch.
+    And of these to those only that know a delivery again by its id: a trial writes no marks. The others would have it
+    twice, or take the mark of a trial for that of the batch.
     """
 
     def __init__(self, ground: Ground, place: BatchPlace, excluded: Excluded, *, is_real: bool = False) -> None:
@@ -54,7 +55,7 @@ class Trial:
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(
             output
-            if self._is_real and output.sink.may_refuse
+            if self._is_real and output.sink.may_refuse and output.sink.is_idempotent
             else replace(output, sink=Nowhere.instead_of(output.sink))
             for output in self._ground.stage.outputs
         )

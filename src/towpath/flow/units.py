@@ -13,13 +13,21 @@ class Units:
 
     buckets: int = 1  # into which a stage that shuffles puts its inputs
     marks_since: Mapping[int, int] = field(default_factory=dict)  # by partition of the marks topic
+    marks_id: str = ""  # of that topic; an older row has none
+    watermarks: Mapping[str, int] = field(default_factory=dict)  # in ms, by source that joins on columns
+    # The latest of all batches before, in ms, by input of such a source; when it is committed, with its own.
+    event_times: Mapping[str, int] = field(default_factory=dict)
 
     def to_value(self) -> dict[str, Any]:
-        return {"buckets": self.buckets, "marks": {str(number): at for number, at in self.marks_since.items()}}
+        marks = {str(number): at for number, at in self.marks_since.items()}
+        times = {"watermarks": dict(self.watermarks), "event_times": dict(self.event_times)} if self.event_times else {}
+        return {"buckets": self.buckets, "marks": marks, "marks_id": self.marks_id, **times}
 
     @classmethod
     def of_value(cls, value: Any) -> Self:
         """An older row may have none."""
         if not value:
             return cls()
-        return cls(value["buckets"], {int(number): at for number, at in value["marks"].items()})
+        marks = {int(number): at for number, at in value["marks"].items()}
+        times = (value.get("watermarks", {}), value.get("event_times", {}))
+        return cls(value["buckets"], marks, value.get("marks_id", ""), *times)

@@ -58,6 +58,7 @@ AWAY = frozenset(
         KafkaError._WAIT_COORD,
         KafkaError._DESTROY,
         KafkaError._WAIT_CACHE,
+        KafkaError._NOENT,  # no partition has a leader: the broker has just begun
         KafkaError.UNKNOWN_TOPIC_OR_PART,  # of a topic that is there: this broker has not heard of it yet
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
         KafkaError.COORDINATOR_NOT_AVAILABLE,

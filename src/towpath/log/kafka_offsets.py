@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from towpath import crash
@@ -58,4 +58,8 @@ class KafkaOffsets:
     def _list_once(self, topic: str, spec: OffsetSpec, level: IsolationLevel, timeout_s: float) -> dict[int, int]:
         wanted = {TopicPartition(topic, number): spec for number in range(self._topics.count(topic))}
         answers = self._client.admin.list_offsets(wanted, isolation_level=level)
-        return {each.partition: future.result(timeout_s).offset for each, future in answers.items()}
+        offsets = {each.partition: int(future.result(timeout_s).offset) for each, future in answers.items()}
+        if OFFSET_INVALID in offsets.values():
+            # What the library answers, without an error, when the broker goes away while it is asked.
+            raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
+        return offsets

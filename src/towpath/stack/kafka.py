@@ -107,7 +107,8 @@ class KafkaServer(JavaServer):
         self._properties.write_text("".join(lines), encoding="utf-8")
 
     def _values(self, topics: Path) -> dict[str, str]:
-        internal, controller = free_port(), free_port()
+        internal = free_port(self.port)
+        controller = free_port(self.port, internal)
         return {
             "process.roles": "broker,controller",
             "node.id": "1",

@@ -12,15 +12,15 @@ LOWEST, HIGHEST = 15_000, 32_000
 TRIES = 100
 
 
-def free_port() -> int:
-    """A port that nobody uses now, and that stays free while its server is down for a moment.
+def free_port(*but: int) -> int:
+    """A port that nobody uses now, and that stays free while its server is down for a moment; none of `but`.
 
     The ports that the system itself gives out (from 32768 on Linux) do not: any client of anything takes one of them
     for its end of a connection.
     """
     for _ in range(TRIES):
         port = LOWEST + secrets.randbelow(HIGHEST - LOWEST)
-        if _is_free(port):
+        if port not in but and _is_free(port):
             return port
     raise ServerFailed(f"no free port was found between {LOWEST} and {HIGHEST}")
 

@@ -134,7 +134,8 @@ class SparkCluster(Server):
     def _launch_master(self) -> None:
         # Workers of a master that is gone would go on looking for it.
         self.kill()
-        self._port, self._web_port = self._port or free_port(), free_port()
+        self._port = self._port or free_port()
+        self._web_port = free_port(self._port)
         require_free(self.name, self._port)
         self._write_properties()
         words = ["--host", HOST, "--port", str(self._port), "--webui-port", str(self._web_port)]

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.recovery.delivery.shapes import SHAPES
+from tests.recovery.delivery.shapes import BUILT
 from tests.recovery.delivery.targets import TARGETS, Target
 
 import towpath
@@ -32,7 +32,7 @@ def heard(said: dict[str, Any]) -> Target:
 def main() -> None:
     order = json.loads(sys.argv[1])
     leave_with_parent()
-    flow = SHAPES[order["shape"]].build(Strategy(order["strategy"]), heard(order["target"]), heard(order["other"]))
+    flow = BUILT[order["shape"]].build(Strategy(order["strategy"]), heard(order["target"]), heard(order["other"]))
     with towpath.connect(**order["settings"]) as runtime:
         run = runtime.flow(flow)
         run.start(until_idle=True)

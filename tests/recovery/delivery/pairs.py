@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import combinations, product
 
 from tests.recovery.delivery.points import POINTS, Case, product_of
@@ -22,12 +23,18 @@ def pairs_of(case: Case) -> Iterator[Pair]:
 def pairwise(cases: Sequence[Case]) -> list[Case]:
     """A choice of the cases with every pair that is in any of them: greedily the one with most that is new."""
     left = {pair for case in cases for pair in pairs_of(case)}
-    open_cases = {case: set(pairs_of(case)) for case in cases}
+    # Those with most that is new, as it was when somebody looked last: it only gets less.
+    heap = [(-len(set(pairs_of(case))), number) for number, case in enumerate(cases)]
+    heapify(heap)
     chosen = []
     while left:
-        best = max(open_cases, key=lambda case: len(open_cases[case] & left))
-        left -= open_cases.pop(best)
-        chosen.append(best)
+        _, number = heappop(heap)
+        new = left & set(pairs_of(cases[number]))
+        if heap and len(new) < -heap[0][0]:
+            heappush(heap, (-len(new), number))
+        else:
+            left -= new
+            chosen.append(cases[number])
     return chosen
 
 

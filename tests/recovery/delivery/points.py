@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 
-from tests.recovery.delivery.shapes import REFUSING, SHAPES, Shape
+from tests.recovery.delivery.shape import Shape
+from tests.recovery.delivery.shapes import CHAIN, PARTS, REFUSING, SHAPES
 
 from towpath.crash import CrashPoint as P
 from towpath.flow.strategy import Strategy
@@ -48,6 +49,10 @@ POINTS = tuple(
 )
 
 
+# At most once: who dies here has not gone ahead yet, or has committed. Nothing may be given up then.
+NOTHING_GIVEN_UP = frozenset({P.GENERATION_BEGUN, P.BATCH_FIXED, P.BATCH_SNAPSHOT, P.BATCH_COMMITTED})
+
+
 @dataclass(frozen=True)
 class Case:
     """One crash, or two."""
@@ -57,16 +62,26 @@ class Case:
     target: str
     point: P
     second: P | None = None
+    passed: int = 1  # at which pass of the point it dies
 
     def __str__(self) -> str:
-        return "-".join(
-            (self.shape.name, self.strategy, self.target, self.point, *((self.second,) if self.second else ()))
-        )
+        return "-".join((self.shape.name, self.strategy, self.target, *self.crashes))
+
+    @property
+    def crashes(self) -> tuple[str, ...]:
+        """Where the attempts die, one after the other, as `TOWPATH_CRASH` has it."""
+        first = self.point if self.passed == 1 else f"{self.point}:{self.passed}"
+        return (first, *((self.second,) if self.second else ()))
 
     @property
     def batch(self) -> int:
-        """In which batch it dies: the first or the second, in turn over the cases."""
-        return 0 if self.point is P.GENERATION_BEGUN else sum(map(ord, str(self))) % 2
+        """In which batch it dies: the first or the second, in turn over the shapes and over all else."""
+        if self.point is P.GENERATION_BEGUN or self.shape.is_remade:
+            return 0
+        if self.shape.is_timed:
+            return 1
+        number = list(SHAPES).index(self.shape.name) if self.shape.name in SHAPES else 0
+        return (number + sum(map(ord, f"{self.strategy}{self.target}{self.point}{self.second}"))) % 2
 
     @property
     def sinks(self) -> frozenset[str]:
@@ -80,6 +95,8 @@ class Case:
         is_exact = self.strategy is Strategy.EXACTLY_ONCE
         if self.point in DECIDING and not (is_exact and not self.shape.is_deterministic):
             return "only exactly-once decides, and only stages that are not deterministic"
+        if self.point is P.GENERATION_BEGUN and self.shape.is_timed:
+            return "no generation begins with a batch of timers"
         if self.point is P.WENT_AHEAD and self.strategy is not Strategy.AT_MOST_ONCE:
             return "only at-most-once goes ahead"
         if self.point in LOG and not is_exact:
@@ -98,6 +115,23 @@ def product_of(shapes: tuple[Shape, ...] = tuple(SHAPES.values())) -> list[Case]
     """Every point with every strategy, sink and shape with which it can occur."""
     every = (Case(*each) for each in product(shapes, Strategy, TARGETS, POINTS))
     return [case for case in every if case.why_not() is None]
+
+
+def later_passes() -> list[Case]:
+    """Points that are passed several times: by the second stage of a chain, and by the second part of a unit."""
+    of_part = {"topic": LOG[2:], "sqlite": OF_SINK["sqlite"]}
+    chains = [Case(CHAIN, strategy, target, point, passed=2) for strategy, target, point in _of_stages()]
+    parts = [
+        Case(PARTS, Strategy.EXACTLY_ONCE, target, point, passed=passed)
+        for target, points in of_part.items()
+        for point in points
+        for passed in (1, 2)
+    ]
+    return [case for case in (*chains, *parts) if case.why_not() is None]
+
+
+def _of_stages() -> product[tuple[Strategy, str, P]]:
+    return product(Strategy, TARGETS, (*DRIVER, P.WENT_AHEAD))
 
 
 def impossible() -> dict[str, int]:

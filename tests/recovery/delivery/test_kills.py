@@ -10,7 +10,7 @@ from tests.recovery.delivery.act import told
 from tests.recovery.delivery.pairs import pairwise
 from tests.recovery.delivery.points import Case, product_of
 from tests.recovery.delivery.rig import Rig
-from tests.recovery.delivery.shapes import COUNT, DEDUPE, MANY, SINGLE
+from tests.recovery.delivery.shapes import DEDUPE, MANY, SINGLE
 
 from towpath.crash import CrashPoint as P
 from towpath.flow.strategy import Strategy
@@ -29,10 +29,7 @@ FAST = [
 def killed(rig: Rig) -> list[str]:
     """The first attempt in a process that is killed; the rest as in the warm tests."""
     case, world = rig.case, rig.world
-    rig.send(0, COUNT // 2)
-    if case.batch:
-        rig.attempt()
-    rig.send(COUNT // 2, COUNT)
+    rig.prepare()
     order = {
         "settings": world.settings(),
         "shape": case.shape.name,
@@ -41,7 +38,7 @@ def killed(rig: Rig) -> list[str]:
         "other": told(rig.other),
     }
     log = world.home / "child.log"
-    with ChildProcess("tests.recovery.delivery.act", order, log=log, crash_at=case.point, cwd=ROOT) as child:
+    with ChildProcess("tests.recovery.delivery.act", order, log=log, crash_at=case.crashes[0], cwd=ROOT) as child:
         child.wait_killed(120)
     rig.finish(when_free=True)
     return rig.problems()

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from tests.recovery.delivery.forgetful import ForgetfulKeeper
 from tests.recovery.delivery.points import Case
 from tests.recovery.delivery.rig import Rig
-from tests.recovery.delivery.shapes import FORK, SINGLE
+from tests.recovery.delivery.shapes import DEDUPE, FORK, SINGLE
 
 from towpath.crash import CrashPoint as P
 from towpath.flow.batch_run import BatchRun
 from towpath.flow.checkpoint import Checkpoint
 from towpath.flow.ground import Ground
+from towpath.flow.stateful import operators
 from towpath.flow.strategy import Strategy
 from towpath.flow.worker.batch_place import BatchPlace
 
@@ -50,3 +52,12 @@ def test_without_stored_decisions_records_land_in_two_outputs_or_in_none(
     for _ in range(3):
         found += make_rig(Case(FORK, Strategy.EXACTLY_ONCE, "sqlite", P.BATCH_LOADED)).run()
     assert any("too often" in problem or "lost" in problem for problem in found), found
+
+
+def test_without_state_duplicates_pass(make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second batch has all records of the first once more."""
+    monkeypatch.setattr(operators, "DedupeKeeper", ForgetfulKeeper)
+    rig = make_rig(Case(DEDUPE, Strategy.EXACTLY_ONCE, "topic", P.BATCH_LOADED))
+    assert rig.case.batch == 1
+    problems = rig.run()
+    assert any("main" in problem and "too often" in problem for problem in problems), problems

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from tests.recovery.delivery.pairs import pairs_of, pairwise, twice
-from tests.recovery.delivery.points import POINTS, TARGETS, Case, impossible, product_of
+from tests.recovery.delivery.points import POINTS, TARGETS, Case, impossible, later_passes, product_of
 from tests.recovery.delivery.rig import Rig
-from tests.recovery.delivery.shapes import MANY, REFUSING, SHAPES, SINGLE
+from tests.recovery.delivery.shapes import CHAIN, MANY, PARTS, REFUSING, SHAPES, SINGLE
 
 from towpath.crash import CrashPoint as P
 from towpath.flow.strategy import Strategy
@@ -25,6 +25,8 @@ FAST = [
     *(Case(shape, Strategy.EXACTLY_ONCE, "topic", P.BATCH_LOADED) for shape in SHAPES.values() if shape is not SINGLE),
     *(Case(REFUSING, Strategy.EXACTLY_ONCE, target, P.REFUSING_SINKS_DONE) for target in ("kafka", "index")),
     *(Case(MANY, strategy, "topic", P.BATCH_LOADED) for strategy in Strategy),
+    Case(PARTS, Strategy.EXACTLY_ONCE, "sqlite", P.TABLE_BEFORE_COMMIT, passed=2),
+    Case(CHAIN, Strategy.EXACTLY_ONCE, "topic", P.OUTCOME_STORED, passed=2),
 ]
 
 
@@ -36,7 +38,7 @@ def test_recovers(case: Case, make_rig: MakeRig) -> None:
 
 
 @pytest.mark.recover
-@pytest.mark.parametrize("case", ALL, ids=str)
+@pytest.mark.parametrize("case", [*ALL, *later_passes()], ids=str)
 def test_recovers_everywhere(case: Case, make_rig: MakeRig) -> None:
     test_recovers(case, make_rig)
 
@@ -53,13 +55,21 @@ def test_recovers_from_a_crash_in_the_recovery(case: Case, make_rig: MakeRig) ->
 def test_every_point_of_a_flow_is_in_the_product() -> None:
     """A point that somebody adds has to be given its place, or be one that no batch of a flow passes."""
     of_others = {point for point in P if point.value.split("_")[0] in OTHERS} | {P.START_MOVED, P.DEATH_MARKED}
-    assert set(POINTS) == set(P) - of_others - {P.HANDLER_DONE}
+    of_others |= {P.HANDLER_DONE, *ELSEWHERE}
+    assert set(POINTS) == set(P) - of_others
     assert {case.point for case in ALL} == set(POINTS)
     assert {case.target for case in ALL} == set(TARGETS)
     assert impossible(), "some cannot occur, and each is told with its reason"
 
 
+ELSEWHERE = {P.GENERATION_FENCED: "only when a person begins anew while a batch is open: test_resets.py"}
 OTHERS = {"send", "claim", "finish", "exchange", "release", "free", "reap", "clean", "operate", "topic", "migrate"}
+
+
+def test_every_point_is_passed_in_the_first_batch_and_in_a_later_one() -> None:
+    wanted = {(case.strategy, case.point, batch) for case in ALL for batch in (0, 1)}
+    only_first = {(strategy, P.GENERATION_BEGUN, 1) for strategy in Strategy}
+    assert {(case.strategy, case.point, case.batch) for case in ALL} == wanted - only_first
 
 
 def test_pairs_are_all_there() -> None:

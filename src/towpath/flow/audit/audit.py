@@ -33,7 +33,7 @@ from towpath.log.log import Log
 
 Telling = Callable[[str], Progress]  # given what is being read, where to tell how far it has come
 OWN_IDS = "its ids are the flow's own: which ones there should be, only its steps could say"
-BLIND = "records are deleted by which others would be known as duplicates: which ids there should be, nobody can say"
+BLIND = "what was a duplicate nobody can say: records are deleted since, or senders are forgotten after a time"
 NEWEST_OF_ID = "every record's id is there; the newest record of an id takes the place of the older ones"
 
 

@@ -26,6 +26,11 @@ class Dropped:
     def of(cls, source: Source) -> Dropped | None:
         return None if source.dedupe is None else cls(Rule.of(source.name, source.topics, source.dedupe))
 
+    @property
+    def forgets(self) -> bool:
+        """Whether it goes by the time of batches, which nobody knows any more."""
+        return self.rule.dedupe.forget_after_s is not None
+
     def begin(self, batch: BatchRow) -> None:
         """A new generation has a new checkpoint: it remembers nothing of the one before."""
         if batch.generation != self._generation:

@@ -14,6 +14,7 @@ from towpath.flow.audit.marks import Marks
 from towpath.flow.audit.problem import Problem, ProblemKind
 from towpath.flow.error_record import GAP, ErrorRecord
 from towpath.flow.positions import Range, Spot
+from towpath.flow.stateful.verdict import UNMATCHED
 
 MOST_STRANGE = 100  # that are listed; all are counted
 Key = tuple[str, int, int | None]  # stage, generation, batch; None: a reset
@@ -30,6 +31,7 @@ class ErrorsFound:
     strange: int = 0  # of no batch
     problems: list[Problem] = field(default_factory=list)
     marks: dict[str, dict[Spot, Marks]] = field(default_factory=dict)  # by hash
+    waited: dict[str, set[tuple[Spot, int]]] = field(default_factory=dict)  # by hash: what earlier batches have read
     gaps: dict[Key, dict[tuple[Spot, int], int]] = field(
         default_factory=dict
     )  # by first offset: the one after the last
@@ -60,7 +62,8 @@ class ErrorsFound:
 
     def failed(self, batch: BatchRow) -> int:
         """How many inputs of a batch have error records."""
-        return sum(marks.count for marks in self.marks.get(batch.hash, {}).values())
+        own = sum(marks.count for marks in self.marks.get(batch.hash, {}).values())
+        return own + len(self.waited.get(batch.hash, ()))
 
     def _add_strange(self, record: ErrorRecord, at: Range, is_known: bool) -> None:
         if not is_known:
@@ -72,6 +75,8 @@ class ErrorsFound:
 
     def _mark(self, stage: str, batch: BatchRow, record: ErrorRecord, at: Range) -> None:
         spot = (record.topic_id, record.partition)
+        if self._has_waited(batch, record, spot):
+            return
         marks = self.marks.setdefault(batch.hash, {})
         if spot not in marks:
             place = next((each for each in batch.positions if each.spot == spot), None)
@@ -82,6 +87,16 @@ class ErrorsFound:
             found = f"{record.topic}/{record.partition}/{record.offset}"
             where = (batch.generation, batch.batch_id, (at,))
             self._tell(Problem(ProblemKind.STRANGE_ERROR, stage, "a record of this batch", found, *where))
+
+    def _has_waited(self, batch: BatchRow, record: ErrorRecord, spot: Spot) -> bool:
+        """What a join has kept and found no partner for was read by an earlier batch than the one in which it fails."""
+        start = next((each.start for each in batch.positions if each.spot == spot), 0)
+        if record.failure.exception != UNMATCHED or record.offset >= start:
+            return False
+        waited, known = self.waited.setdefault(batch.hash, set()), (spot, record.offset)
+        self.repeats += known in waited
+        waited.add(known)
+        return True
 
     def _tell(self, problem: Problem) -> None:
         self.strange += 1

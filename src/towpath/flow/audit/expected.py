@@ -71,7 +71,8 @@ class ExpectedIds:
             for place in in_order(batch):
                 if not is_arrival(self.stage.flow, place.topic) or place.topic not in self.source.topics:
                     continue
-                self.is_blind = self.is_blind or (self.dropped is not None and not _is_whole(log, place))
+                if self.dropped is not None:
+                    self.is_blind |= self.dropped.forgets or not _is_whole(log, place)
                 number = len(self._places)
                 self._places.append((batch, place))
                 marks = failed.get(place.spot, ())

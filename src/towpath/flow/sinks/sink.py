@@ -163,3 +163,8 @@ class Sink(Protocol):
 
     def __str__(self) -> str:
         """For people: kind and target, without secrets."""
+
+
+def takes_once(sink: Sink) -> bool:
+    """Whether a flow with this sink can be exactly-once. One of ours is idempotent by marks alone, and says so."""
+    return sink.is_idempotent or getattr(sink, "has_marks", False)

@@ -28,7 +28,8 @@ class TopicSink:
     """
 
     id = None
-    is_idempotent = False
+    is_idempotent = False  # without marks
+    has_marks = True
     may_refuse = False
 
     def __init__(self, target: str, *, key: str | None = None, partitions: int | None = None) -> None:

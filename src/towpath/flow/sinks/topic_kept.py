@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from towpath.flow.delivery import Digest
 from towpath.flow.mark_topic import Reason, Said
 from towpath.flow.sinks.kept import Kept
 from towpath.flow.sinks.sink import Deliveries
@@ -20,6 +21,7 @@ class OpenPart:
     number: int
     kept: Kept = field(default_factory=Kept)
     count: int = 0
+    digest: Digest = field(default_factory=Digest)
     refused: dict[bytes, Reason] = field(default_factory=dict)  # and told
     bad: dict[bytes, str] = field(default_factory=dict)  # what a broker has refused, and why
     suspects: frozenset[bytes] = frozenset()  # of which a broker has refused one, or some
@@ -27,6 +29,7 @@ class OpenPart:
 
     def add(self, piece: Deliveries) -> None:
         self.count += len(piece)
+        self.digest.add_many(piece.delivery_ids)
         self.kept.add(piece)
 
     def groups(self, ids: Sequence[bytes], places: Sequence[int]) -> list[Sequence[int]]:
@@ -46,4 +49,4 @@ class OpenPart:
 
     @property
     def said(self) -> Said:
-        return Said(self.count, self.refused)
+        return Said(self.count, self.refused, self.digest.hex)

@@ -39,6 +39,7 @@ from towpath.flow.mark_topic import MarkTopic, Reason, Said
 from towpath.flow.marked_unit import MarkedUnit
 from towpath.flow.parts import Parts, limits_of
 from towpath.flow.sinks.sink import Deliveries, Place, Refusal
+from towpath.flow.sinks.topic_found import FoundParts
 from towpath.flow.sinks.topic_kept import OpenPart
 from towpath.flow.sinks.topic_log import kept_logs, log_errors
 from towpath.flow.sinks.topic_record import DELIVERY, Targets, records_of, sizes_of
@@ -78,13 +79,16 @@ class MarkedTopicWriter:
                 places = range(step.start, step.stop)
                 piece = deliveries if len(places) == len(deliveries) else deliveries.only(places)
                 if step.is_there:
+                    self._found.add(step.part, piece.delivery_ids)
                     self._tell_again(piece, self._parts.found[step.part])
                 else:
+                    self._found.check()
                     self._put(step.part, piece)
         return self._told()
 
     def finish(self) -> list[Refusal]:
         with self._errors():
+            self._found.finish()
             if (last := self._parts.last) is not None:
                 self._part = self._part or OpenPart(last)
                 self._commit(self._part)
@@ -110,6 +114,7 @@ class MarkedTopicWriter:
         self._marks = MarkTopic(log, FlowTopics.of(self._place.flow).marks)
         self._unit = self._opened(is_fresh=False)
         self._parts = Parts(self._unit.found, limits)
+        self._found = FoundParts(self._place.mark(), self._unit.found)
 
     def _opened(self, *, is_fresh: bool) -> MarkedUnit:
         """The producer first, then the marks."""

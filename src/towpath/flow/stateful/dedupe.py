@@ -20,7 +20,8 @@ class Dedupe:
     `window`: how far behind the highest number of its sender one may be that was not seen yet. `late`: what becomes of
     one that is further behind, or of an earlier epoch. The default is the error topic, where it is neither lost nor
     doubled, and a replay takes it. `missing`: what becomes of a record without sender, number or epoch. `epoch`: a
-    number that grows whenever a sender begins to count anew.
+    number that grows whenever a sender begins to count anew. `forget_after_s`: a sender is forgotten so long after its
+    last record was read; what it sends then is new, whatever its number. None: never.
     """
 
     sender: RecordPart
@@ -29,6 +30,7 @@ class Dedupe:
     window: int = WINDOW
     late: Late = "error"
     missing: Missing = "take"
+    forget_after_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("sender", "sequence", "epoch"):
@@ -41,10 +43,13 @@ class Dedupe:
             raise BadFlow(f"dedupe: late is one of {', '.join(get_args(Late))}, not {self.late!r}")
         if self.missing not in get_args(Missing):
             raise BadFlow(f"dedupe: missing is one of {', '.join(get_args(Missing))}, not {self.missing!r}")
+        if self.forget_after_s is not None and not self.forget_after_s > 0:
+            raise BadFlow(f"dedupe: forget_after_s must be above 0, not {self.forget_after_s!r}")
 
     def __str__(self) -> str:
         epoch = f", epoch {self.epoch}" if self.epoch is not None else ""
+        forgets = f", forgets after {self.forget_after_s:g} s" if self.forget_after_s is not None else ""
         return (
             f"sender {self.sender}, sequence {self.sequence}{epoch}, window {self.window}, late {self.late}, "
-            f"missing {self.missing}"
+            f"missing {self.missing}{forgets}"
         )

@@ -9,9 +9,13 @@ import pyarrow as pa
 
 from towpath.flow.stateful.dedupe import Dedupe
 from towpath.flow.stateful.keeper import ShardState
+from towpath.flow.stateful.kept_key import rounded_up
 from towpath.flow.stateful.parts import Parts
 from towpath.flow.stateful.rule import Numbered, Rule
+from towpath.flow.stateful.tick import Tick
 from towpath.flow.stateful.verdict import Verdict
+
+TOUCHED = b"\0touched"  # among the senders, and none of them: when each that may be forgotten has last sent something
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class DedupeKeeper:
     def decide(
         self, records: pa.Table, keys: Sequence[bytes | None], state: ShardState, now_ms: int
     ) -> list[Verdict | None]:
+        if self.is_timed:
+            self._forget(state, now_ms)
         topics = records.column("topic").to_pylist()
         said: list[Verdict | None] = [None] * len(topics)
         parts = Parts(records)
@@ -40,7 +46,48 @@ class DedupeKeeper:
             for at, record in enumerate(_numbered(parts, rule.dedupe)):
                 if self.rules.get(topics[at]) is rule:
                     said[at] = rule.decide(record, state)
+        if self.is_timed:
+            self._touch(keys, state, now_ms)
         return said
+
+    # Senders that are forgotten
+
+    @property
+    def is_timed(self) -> bool:
+        return any(rule.dedupe.forget_after_s is not None for rule in self.rules.values())
+
+    def due(self, state: ShardState) -> list[int]:
+        """One tick does for the whole shard, late by a tenth of the time at most."""
+        waits = ((time, self._wait_ms(key)) for key, time in state.get(TOUCHED, {}).items())
+        times = [rounded_up(time + wait_ms, wait_ms) for time, wait_ms in waits if wait_ms is not None]
+        return [min(times)] if times else []
+
+    def wake(self, ticks: Sequence[Tick], state: ShardState, now_ms: int) -> list[Verdict]:
+        """Those whose time was over are gone already: the whole shard is looked through before its records."""
+        return [Verdict(given=[], by=_once(self.rules)[0].source) for _ in ticks]
+
+    def _forget(self, state: ShardState, now_ms: int) -> None:
+        touched = state.get(TOUCHED, {})
+        for key, time in list(touched.items()):
+            wait_ms = self._wait_ms(key)
+            if wait_ms is not None and time + wait_ms <= now_ms:
+                del touched[key]
+                state.pop(key, None)
+
+    def _touch(self, keys: Sequence[bytes | None], state: ShardState, now_ms: int) -> None:
+        touched = state.setdefault(TOUCHED, {})
+        for key in (*keys, *(key for key in state if key not in touched)):
+            if key in state and key != TOUCHED and self._wait_ms(key) is not None:
+                touched[key] = now_ms
+        if not touched:
+            del state[TOUCHED]
+
+    def _wait_ms(self, key: bytes) -> int | None:
+        """After what time a sender is forgotten; None: never."""
+        for rule in _once(self.rules):
+            if key.startswith(rule.key(b"")) and rule.dedupe.forget_after_s is not None:
+                return round(rule.dedupe.forget_after_s * 1000)
+        return None
 
 
 def _once(rules: Mapping[str, Rule]) -> list[Rule]:

@@ -43,6 +43,11 @@ def state_shape(stage: Stage) -> list[str]:
         for source in stage.sources
         if (rule := source.dedupe) is not None
     ]
+    deduped += [
+        f"numbers of {topic}: sender {rule.sender}, sequence {rule.sequence}, epoch {rule.epoch}"
+        for source in stage.sources
+        for topic, rule in source.dedupes.items()
+    ]
     steps = [f"{source.name}: {source.stateful.key}" for source in stage.sources if source.stateful is not None]
-    joins = [f"join of {source.join}" for source in stage.sources if source.join is not None]
+    joins = [f"join of {source.join.kept}" for source in stage.sources if source.join is not None]
     return [*deduped, *steps, *joins]

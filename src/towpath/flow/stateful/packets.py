@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from towpath.flow.stateful.keeper import Keeper
+from towpath.flow.stateful.tick import Ticks
 from towpath.flow.stateful.verdict import VERDICT
 from towpath.log.spark_columns import ARROW_SCHEMA
 
@@ -28,8 +29,9 @@ _KEYED = pa.schema([*JUDGED, (KEY, pa.binary())])
 class Pack:
     """What `mapInArrow` calls before the operator: records in, one packet for each shard and Arrow batch out."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, ticks: Ticks) -> None:
         self._keeper = keeper
+        self._ticks = ticks
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -38,7 +40,10 @@ class Pack:
 
     def _packed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         keys = self._keeper.keys(batch)
-        shards = pa.array(_shards(batch, keys), pa.int32())
+        places = _shards(batch, keys)
+        for at, tick in self._ticks.of(batch).items():
+            places[at] = tick.shard
+        shards = pa.array(places, pa.int32())
         columns = [batch.column(name) for name in ARROW_SCHEMA.names]
         known = batch.schema.get_field_index(VERDICT)
         columns.append(pa.nulls(batch.num_rows, pa.binary()) if known < 0 else batch.column(known))

@@ -10,8 +10,10 @@ import pyarrow as pa
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from towpath.flow.stateful.keeper import Keeper, ShardState
+from towpath.flow.stateful.column_left import with_left
+from towpath.flow.stateful.keeper import Keeper, ShardState, Timed
 from towpath.flow.stateful.packets import KEY, PACKET, SHARD, in_order, write_packet
+from towpath.flow.stateful.tick import Ticks
 from towpath.flow.stateful.verdict import VERDICT, Verdict
 
 NOW = "now_ms"
@@ -24,8 +26,9 @@ _encode = msgspec.msgpack.Encoder().encode
 class ShardProcessor(StatefulProcessor):
     """Reads the state of a shard, lets the keeper decide, and writes it back."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, ticks: Ticks) -> None:
         self._keeper = keeper
+        self._ticks = ticks
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._state = handle.getValueState("shard", STATE)
@@ -36,22 +39,33 @@ class ShardProcessor(StatefulProcessor):
         kept = self._state.get()
         before = b"" if kept is None else bytes(kept[0])
         state: ShardState = _decoder.decode(before) if before else {}
-        judged = self._judged(records, state, packets[0][NOW])
+        judged = self._judged(records, state, packets[0][NOW], key[0])
         after = _encode(state)
         if after != before:
             self._state.update((after,))
         yield Row(**{SHARD: key[0], PACKET: write_packet(judged)})
 
-    def _judged(self, records: pa.Table, state: ShardState, now_ms: int) -> pa.Table:
+    def _judged(self, records: pa.Table, state: ShardState, now_ms: int, shard: int) -> pa.Table:
         keys = records.column(KEY).to_pylist()
         said = self._keeper.decide(records, keys, state, now_ms)
         records = records.drop_columns([KEY])
+        if isinstance(self._keeper, Timed) and self._keeper.is_timed:
+            ticks = self._ticks.of(records)
+            for at, verdict in zip(ticks, self._keeper.wake([*ticks.values()], state, now_ms), strict=True):
+                said[at] = verdict
+            self._tell_due(self._keeper.due(state), shard, records, said)
         if not any(verdict is not None for verdict in said):
             return records
         at = records.schema.get_field_index(VERDICT)
         known = records.column(at).to_pylist()
-        texts = [old if new is None else new.encode() for old, new in zip(known, said, strict=True)]
-        return _rewritten(records.set_column(at, VERDICT, pa.array(texts, pa.binary())), said)
+        texts = [old if new is None else new.after(old).encode() for old, new in zip(known, said, strict=True)]
+        return with_left(_rewritten(records.set_column(at, VERDICT, pa.array(texts, pa.binary())), said), said)
+
+    def _tell_due(self, due: list[int], shard: int, records: pa.Table, said: list[Verdict | None]) -> None:
+        """On the first record of the shard: every record comes to where it is reported."""
+        known = records.column(VERDICT)[0].as_py()
+        verdict = said[0] or (Verdict() if known is None else Verdict.decode(known))
+        said[0] = verdict._replace(due={f"{self._ticks.operator}/{shard}": due, **(verdict.due or {})})
 
     def close(self) -> None:
         pass

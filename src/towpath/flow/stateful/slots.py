@@ -1,23 +1,27 @@
 """The k-th of each input together: what waits in, a record in, a full slot out. Pure.
 
 A record that cannot be read has its place in the row all the same: its slot stays open until its replay fills it, and
-those behind it are joined meanwhile.
+those behind it are joined meanwhile. Where waiting has an end, a slot leaves as a whole when the first that came to it
+has waited long enough; what comes later is counted among those that still wait.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from heapq import nsmallest
+from itertools import chain, islice, zip_longest
 from typing import Any, NamedTuple, Self
 
 
 class Entry(NamedTuple):
-    """A record that waits. Without a value it is the place of one that failed."""
+    """A record that waits, since the time of its batch. Without a value it is the place of one that failed."""
 
     topic: str
     partition: int
     offset: int
     value: bytes | None
+    since_ms: int = 0
 
     @property
     def coordinates(self) -> tuple[str, int, int]:
@@ -53,13 +57,28 @@ class Slots:
         self.open.append(slot)
         return None
 
-    def is_missing(self, coordinates: tuple[str, int, int]) -> bool:
-        """Whether the place of this record is kept because it failed."""
-        entries = [
-            *(entry for queue in self.queues for entry in queue),
-            *(entry for slot in self.open for entry in slot),
-        ]
-        return any(entry.coordinates == coordinates and entry.value is None for entry in entries)
+    def find(self, coordinates: tuple[str, int, int]) -> Entry | None:
+        """What is kept of this record: itself, or the place of one that failed."""
+        entries = chain(*self.queues, *self.open)
+        return next((entry for entry in entries if entry.coordinates == coordinates), None)
+
+    def leave(self, latest_ms: int) -> list[Entry | None] | None:
+        """Take out the slot that has waited longest, if that is since `latest_ms` or longer; None for what is missing.
+
+        A slot in which all have failed leaves too; there is nothing to tell of it.
+        """
+        while (since_ms := min(self._since(), default=None)) is not None and since_ms <= latest_ms:
+            at = next((at for at, slot in enumerate(self.open) if _since_of(slot) == since_ms), None)
+            slot = [queue.popleft() if queue else None for queue in self.queues] if at is None else self.open.pop(at)
+            good = [entry if entry is not None and entry.value is not None else None for entry in slot]
+            if any(good):
+                return good
+        return None
+
+    def _since(self) -> Iterator[int]:
+        """Of each slot that may leave next."""
+        yield from map(_since_of, self.open)
+        yield from (queue[0].since_ms for queue in self.queues if queue)
 
     def fill(self, entry: Entry) -> list[Entry] | None:
         """Put the replay of a record that failed in its place; the slot that is full by it, or None."""
@@ -74,6 +93,18 @@ class Slots:
                     slot[at] = entry
                     return self.open.pop(number) if _is_full(slot) else None
         return None
+
+
+def waiting_since(value: Any, most: int) -> list[int]:
+    """Since when the slots of a key wait that have waited longest, from the value that is kept."""
+    queues, open = value
+    heads = [[entry[4] for entry in islice(queue, most)] for queue in queues]
+    by_place = [min(each for each in place if each is not None) for place in zip_longest(*heads)]
+    return nsmallest(most, [*by_place, *(min(entry[4] for entry in slot) for slot in open)])
+
+
+def _since_of(slot: Sequence[Entry]) -> int:
+    return min(entry.since_ms for entry in slot)
 
 
 def _is_full(slot: Sequence[Entry]) -> bool:

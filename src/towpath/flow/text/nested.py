@@ -66,7 +66,7 @@ class Struct(Kind):
             if array is None or (not field.nullable and array.null_count > sum(nulls)):
                 return None
             arrays.append(array)
-        return pa.StructArray.from_arrays(arrays, type=self.arrow, mask=pa.array(nulls))
+        return pa.StructArray.from_arrays(arrays, type=self.arrow, mask=pa.array(nulls, pa.bool_()))
 
     def fit(self, value: Any, path: str) -> dict[str, Any]:
         if not isinstance(value, dict):
@@ -167,4 +167,4 @@ def _offsets(values: list[Any]) -> pa.Array:
 
 
 def _mask(values: list[Any]) -> pa.Array:
-    return pa.array([value is None for value in values])
+    return pa.array([value is None for value in values], pa.bool_())

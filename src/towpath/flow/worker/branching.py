@@ -43,7 +43,12 @@ class ReadSources:
         """The source of each record; the first one answers for what is of none."""
         shown = records if self.reentry is None else self.reentry.as_first_read(records)
         owners = {topic: number for number, topics in enumerate(self.topics) for topic in topics}
-        return [owners.get(topic, 0) for topic in shown.topics]
+        found = [owners.get(topic, 0) for topic in shown.topics]
+        names = {source.source: number for number, source in enumerate(self.sources)}
+        for at, verdict in records.verdicts.items():
+            if verdict.by is not None:  # a tick is of no topic of theirs
+                found[at] = names.get(verdict.by, 0)
+        return found
 
 
 @dataclass(frozen=True, slots=True)

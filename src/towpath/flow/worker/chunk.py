@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ class Chunk:
     filtered: Counter[str] = field(default_factory=Counter)  # inputs without rows, by the step that gave none
     gone: dict[int, str] = field(default_factory=dict)  # the same one by one, where something has come back
     siblings: dict[str, Collection[int]] = field(default_factory=dict)  # inputs by output, where there are several
+    kin: dict[int, list[bytes]] = field(default_factory=dict)  # delivery ids, of inputs that have several
     tags: list[int | str] | None = None  # of rows from several branches: the branch of each
 
     def fail(self, failures: dict[int, Failure]) -> None:
@@ -57,7 +59,7 @@ class Chunk:
 
     def only(self, rows: Sequence[int]) -> Chunk:
         """These rows with nothing but the records that they come from: for those who tell what was refused."""
-        return Chunk(self.records, [self.inputs[row] for row in rows], [], [], siblings=self.siblings)
+        return Chunk(self.records, [self.inputs[row] for row in rows], [], [], siblings=self.siblings, kin=self.kin)
 
     def outputs_of(self, input: int) -> list[str]:
         """The outputs, where there are several, that were to get something of an input."""
@@ -69,6 +71,24 @@ class Chunk:
     def count_inputs(self) -> int:
         """How many inputs have a row."""
         return len(self.inputs) if isinstance(self.inputs, range) else len(set(self.inputs))
+
+    def ordinals(self) -> list[int]:
+        """The running number of each row within its input."""
+        if isinstance(self.inputs, range):
+            return [0] * len(self.inputs)
+        ordinals = [0] * min(1, len(self.inputs))
+        for before, input in pairwise(self.inputs):
+            ordinals.append(ordinals[-1] + 1 if input == before else 0)
+        return ordinals
+
+    def families(self) -> dict[int, list[int]]:
+        """The rows of each input that has several."""
+        if isinstance(self.inputs, range) or len(set(self.inputs)) == len(self.inputs):
+            return {}
+        rows: dict[int, list[int]] = {}
+        for row, input in enumerate(self.inputs):
+            rows.setdefault(input, []).append(row)
+        return {input: some for input, some in rows.items() if len(some) > 1}
 
     def fork(self) -> Chunk:
         """The same rows for another output, whose functions may do to the documents what they want."""

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from hashlib import sha256
+from pathlib import Path
 
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.errors import NeedsPerson, SinkError
+from towpath.flow.codes import ErrorCode
 from towpath.flow.delivery import Digest
 from towpath.flow.failure import Failure, bounded
 from towpath.flow.fault import encode_fault
@@ -32,6 +35,7 @@ class Delivering:
     def __init__(
         self, sinks: Mapping[str, Sink], batch: BatchPlace, unit: str, report: Report, closing: ExitStack
     ) -> None:
+        _begin_once(batch, unit)
         self._writings = [Writing(output, sink, batch, unit, report) for output, sink in sinks.items()]
         has_both = len({sink.may_refuse for sink in sinks.values()}) > 1
         self._firsts = [one.may_refuse or not has_both for one in self._writings]
@@ -92,6 +96,10 @@ class Writing:
     def load(self, deliveries: Deliveries) -> None:
         if not len(deliveries):
             return
+        deliveries.source.kin = {
+            input: [deliveries.delivery_ids[row] for row in rows]
+            for input, rows in deliveries.source.families().items()
+        }
         self._digest.add_many(deliveries.delivery_ids)
         self._report.counts.delivered[self.output] += len(deliveries)
         if self._refused is not None and self._refused.known:
@@ -124,7 +132,8 @@ class Writing:
     def _fail(self, deliveries: Deliveries, at: int, failure: Failure) -> None:
         chunk, delivery_id = deliveries.source, deliveries.delivery_ids[at]
         input = chunk.inputs[at]
-        self._report.refuse(chunk.records, input, failure, self.output, delivery_id, chunk.outputs_of(input))
+        outputs, kin = chunk.outputs_of(input), chunk.kin.get(input, ())
+        self._report.refuse(chunk.records, input, failure, self.output, delivery_id, outputs, kin)
         self._report.counts.delivered[self.output] -= 1
         self._digest.remove(delivery_id)
         if self._refused is not None:
@@ -140,6 +149,17 @@ class Writing:
                 self._batch.nonce, error.code, self.output, error.target, str(error), needs_person=needs_person
             )
             raise WorkerFault(text) from error
+
+
+def _begin_once(batch: BatchPlace, unit: str) -> None:
+    """At most once: Spark may try a task again whose worker has died, and nobody knows what that one has written."""
+    if batch.strategy.may_repeat:
+        return
+    try:
+        (Path(batch.directory) / f"{sha256(unit.encode()).hexdigest()}.begun").touch(exist_ok=False)
+    except FileExistsError as error:
+        text = f"an earlier try at {unit} has died; at most once means that it is not written again"
+        raise WorkerFault(encode_fault(batch.nonce, ErrorCode.UNCATEGORISED, "", "", text)) from error
 
 
 def _without(deliveries: Deliveries, refused: Collection[Coordinates]) -> Deliveries:

@@ -6,7 +6,7 @@ The records of a task are nearly always of one partition: what they have in comm
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from towpath.flow.codes import ErrorCode
@@ -65,7 +65,7 @@ class Namer:
         ids: list[str] = []
         delivery_ids: list[bytes] = []
         versions: list[int] = []
-        ordinals = _ordinals(chunk)
+        ordinals = chunk.ordinals()
         for topic, partition, start, stop in _runs(chunk.inputs, records):
             offsets = [records.offsets[input] for input in chunk.inputs[start:stop]]
             incarnation = batch.incarnations.get(topic, 0)
@@ -101,13 +101,3 @@ def _shown(prefix: str, offsets: Sequence[int], ordinals: Sequence[int]) -> list
         f"{prefix}{offset}:{ordinal}" if ordinal else f"{prefix}{offset}"
         for offset, ordinal in zip(offsets, ordinals, strict=True)
     ]
-
-
-def _ordinals(chunk: Chunk) -> list[int]:
-    """The running number of each row within its input."""
-    if isinstance(chunk.inputs, range):
-        return [0] * len(chunk.inputs)
-    ordinals = [0] * min(1, len(chunk.inputs))
-    for before, input in pairwise(chunk.inputs):
-        ordinals.append(ordinals[-1] + 1 if input == before else 0)
-    return ordinals

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure, bounded
-from towpath.flow.text.reading import Duplicates, read_documents
+from towpath.flow.text.reading import Duplicates, read_document, read_documents
 from towpath.flow.text.schema import Schema
 from towpath.flow.worker.chunk import Chunk, Document
 from towpath.flow.worker.records import RECORD, Records
@@ -51,13 +51,17 @@ class ReadRecords:
         report.counts.placed.update(placed.values())
         for verdict in records.verdicts.values():
             report.counts.placed.update(verdict.moves or {})
-        if known or others or placed:
-            values = [
-                b"{}" if at in known or at in others or at in placed else value for at, value in enumerate(values)
-            ]
+            report.counts.due.update(verdict.due or {})
+            report.counts.heard(verdict.seen or {})
+        passed = {at for at, verdict in records.verdicts.items() if verdict.was_read}.union(known, others, placed)
+        if passed:
+            values = [b"{}" if at in passed else value for at, value in enumerate(values)]
         documents, failures = read_documents(
             values, step=self.source, max_bytes=self.max_bytes, duplicates=self.duplicates
         )
+        for at in passed.difference(known, others, placed):
+            text = records.values[at] or b""
+            documents[at] = read_document(text, max_bytes=len(text), duplicates=self.duplicates)
         failures.update(known)
         # Those that could not be read leave at once.
         chunk = Chunk(records, range(len(records)), cast(list[Document], documents), cast(list[Document], documents))
@@ -68,7 +72,11 @@ class ReadRecords:
         if self.schema is not None:
             columns, unfit = self.schema.columns(chunk.documents, step=self.source)
             chunk.columns = columns.columns
-            chunk.fail({chunk.inputs[row]: failure for row, failure in unfit.items()})
+            # What a function with state was given did fit; what it gave, at a tick perhaps, is for no schema.
+            verdicts = records.verdicts
+            given = {input for input in verdicts if verdicts[input].given is not None}
+            unfit = {chunk.inputs[row]: failure for row, failure in unfit.items()}
+            chunk.fail({input: failure for input, failure in unfit.items() if input not in given})
         report.counts.entered += len(chunk.documents)
         self._give(chunk)
         return chunk

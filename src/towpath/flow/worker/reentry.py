@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure, bounded
-from towpath.flow.reentry_record import STAGE, FirstReading, first_reading, said_by
+from towpath.flow.reentry_record import STAGE, TICK, FirstReading, first_reading, said_by
 from towpath.flow.sinks.sink import Deliveries
 from towpath.flow.worker.records import Records
 
@@ -33,14 +33,21 @@ class Reentry:
     ids: Mapping[str, Sequence[str]]  # of the topics that the stage reads, oldest first
 
     def sort(self, records: Records) -> tuple[set[int], dict[int, Failure]]:
-        """The places of those that another stage takes, and those that nobody can take."""
+        """The places of those that another stage takes, and those that nobody can take.
+
+        A tick that no operator of this stage has taken is of an earlier generation, and passed over too.
+        """
         others: set[int] = set()
         failed: dict[int, Failure] = {}
         for at, topic in enumerate(records.topics):
             if topic != self.topic:
                 continue
             said = said_by(records.headers(at))
-            if self._is_of_other(said):
+            if TICK in said:
+                verdict = records.verdicts.get(at)
+                if said.get(STAGE) != self.stage or verdict is None or verdict.by is None:
+                    others.add(at)
+            elif self._is_of_other(said):
                 others.add(at)
             elif isinstance(found := self._read(said), Failure):
                 failed[at] = found
@@ -90,13 +97,15 @@ class Reentry:
         return _FirstRead(columns, keys)
 
     def missing(self, output: str, deliveries: Deliveries) -> Deliveries:
-        """Those that the output does not have yet: what comes back may be for other outputs only."""
+        """Those that the output does not have yet: what comes back may be for other outputs, or for a part only."""
         chunk = deliveries.source
-        done = {at for at, each in self.first_readings(chunk.records).items() if output in each.delivered}
-        return (
-            deliveries.only([row for row, input in enumerate(chunk.inputs) if input not in done])
-            if done
-            else deliveries
+        readings = self.first_readings(chunk.records).items()
+        done = {at: each.delivered for at, each in readings if each.delivered.concerns(output)}
+        if not done:
+            return deliveries
+        rows = enumerate(zip(chunk.inputs, chunk.ordinals(), strict=True))
+        return deliveries.only(
+            [row for row, (input, at) in rows if input not in done or not done[input].has(output, at)]
         )
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,18 +58,29 @@ class Counts:
     # Of what was refused, by coordinates: other outputs that did so, and all that were to get something.
     also_refused: dict[str, list[str]] = field(default_factory=dict)
     outputs: dict[str, list[str]] = field(default_factory=dict)
+    partly: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # ids of what such outputs have all the same
     placed: Counter[str] = field(default_factory=Counter)  # inputs that an operator with state has put there, by place
+    due: dict[str, list[int]] = field(default_factory=dict)  # in ms, by operator/shard of what the stage keeps
+    event_times: dict[str, int] = field(default_factory=dict)  # the latest in ms, by input of a join
 
     def saw(self, records: Records) -> None:
-        """Note records that were read, in the order of their offsets within each partition."""
-        self.read += len(records)
+        """Note records that were read, in the order of their offsets within each partition.
+
+        What leaves the state of a join without a partner was read by an earlier batch.
+        """
+        again = {at for at, verdict in records.verdicts.items() if verdict.is_again}
+        self.read += len(records) - len(again)
         if not len(records):
             return
         is_one = not records.is_mixed and records.coordinates(0)[:2] == records.coordinates(-1)[:2]
-        for at in (0,) if is_one else range(len(records)):
+        for at in (0,) if is_one else (at for at in range(len(records)) if at not in again):
             topic, partition, offset = records.coordinates(at)
             name = f"{topic}/{partition}"
             self.lowest[name] = min(offset, self.lowest.get(name, offset))
+
+    def heard(self, event_times: Mapping[str, int]) -> None:
+        for name, time in event_times.items():
+            self.event_times[name] = max(time, self.event_times.get(name, time))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -87,7 +98,10 @@ class Counts:
             "gone": self.gone,
             "also_refused": self.also_refused,
             "outputs": self.outputs,
+            "partly": self.partly,
             "placed": dict(self.placed),
+            "due": self.due,
+            "event_times": self.event_times,
         }
 
     @classmethod
@@ -107,7 +121,10 @@ class Counts:
             value["gone"],
             value["also_refused"],
             value["outputs"],
+            value.get("partly", {}),
             Counter(value["placed"]),
+            value["due"],
+            value["event_times"],
         )
 
 
@@ -126,6 +143,7 @@ class Failed(NamedTuple):
     delivery_id: bytes | None
     also_refused: tuple[str, ...] = ()  # other outputs that did
     outputs: tuple[str, ...] = ()  # that were to get something of it, where there are several
+    partly: Mapping[str, tuple[bytes, ...]] = {}  # what outputs that have refused something of it have all the same
 
 
 class Report:
@@ -138,6 +156,7 @@ class Report:
         self._counts = directory / f"{name}.json"
         self._aside = directory / f".{name}.{os.getpid()}"
         self.refused: dict[Coordinates, str] = {}  # inputs of which a sink has refused something, with its output
+        self._taken: dict[tuple[Coordinates, str], dict[bytes, None]] = {}  # what else of them their outputs have
         self._file: pa.NativeFile | None = None
         self._stream: pa.RecordBatchStreamWriter | None = None
 
@@ -149,12 +168,16 @@ class Report:
         output: str,
         delivery_id: bytes,
         outputs: Sequence[str] = (),
+        kin: Sequence[bytes] = (),
     ) -> None:
         """Note that a sink has refused a delivery. An input of which several are refused has failed once.
 
-        `outputs` are those that were to get something of the input, where there are several.
+        `outputs` are those that were to get something of the input, where there are several. `kin` are all deliveries
+        of the input to this output, where there are several.
         """
         coordinates = records.coordinates(input)
+        if kin:
+            self._taken.setdefault((coordinates, output), dict.fromkeys(kin)).pop(delivery_id, None)
         if coordinates not in self.refused:
             self.refused[coordinates] = output
             self.counts.refused += 1
@@ -221,6 +244,9 @@ class Report:
 
     def finish(self) -> None:
         """Make the report visible."""
+        for (coordinates, output), ids in self._taken.items():
+            if ids:
+                self.counts.partly.setdefault(_text(coordinates), {})[output] = [id.hex() for id in ids]
         if self._stream is not None and self._file is not None:
             self._stream.close()
             self._file.close()
@@ -263,7 +289,12 @@ def _failed(batch: pa.RecordBatch, counts: Counts) -> Iterator[Failed]:
             delivery_id,
             tuple(counts.also_refused.get(_text(records.coordinates(at)), ())),
             tuple(counts.outputs.get(_text(records.coordinates(at)), ())),
+            _ids(counts.partly.get(_text(records.coordinates(at)), {})),
         )
+
+
+def _ids(partly: Mapping[str, Sequence[str]]) -> dict[str, tuple[bytes, ...]]:
+    return {output: tuple(map(bytes.fromhex, ids)) for output, ids in partly.items()}
 
 
 def _text(coordinates: Coordinates) -> str:

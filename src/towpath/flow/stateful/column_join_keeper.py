@@ -1,0 +1,286 @@
+"""Joins on columns, in the workers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from towpath.flow.codes import ErrorCode
+from towpath.flow.failure import Failure, bounded
+from towpath.flow.nodes import Source
+from towpath.flow.place import Place
+from towpath.flow.reentry_record import INPUT_TOPIC, STAGE, first_reading, said_by
+from towpath.flow.stateful.column_cells import cell, event_ms, join_key
+from towpath.flow.stateful.column_join import ColumnJoin
+from towpath.flow.stateful.column_left import Leaving
+from towpath.flow.stateful.column_waiting import ALWAYS, Entry, Left, Waiting, least_until_ms, take_hopeless
+from towpath.flow.stateful.column_watermark import input_name, later_of, told_watermark
+from towpath.flow.stateful.join_keeper import JOINED
+from towpath.flow.stateful.keeper import ShardState
+from towpath.flow.stateful.record_part import Field, Header, document_of
+from towpath.flow.stateful.tick import Tick
+from towpath.flow.stateful.verdict import UNMATCHED, VERDICT, Verdict, is_settled
+from towpath.flow.text.reading import Document, Unreadable, read_document
+from towpath.flow.text.writing import write
+from towpath.flow.worker.records import Records
+from towpath.log.record import Headers
+
+MOST_PER_TICK = 1_000  # documents without a partner that go with one tick, and fail together if one of them does
+TICKS_PER_REACH = 20  # that a shard gets at most while event time goes on by what the join reaches
+LONE = "unmatched"  # the field of a tick's value in which they are
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnJoinKeeper:
+    """One join of a stage. `reentry`: the topic of what comes back, of which the stage takes what is its own."""
+
+    source: Source
+    join: ColumnJoin
+    stage: str
+    reentry: str
+    max_bytes: int
+
+    def keys(self, records: pa.RecordBatch) -> list[bytes | None]:
+        read = Records.of_batch(records)
+        return [self._key(read, at) for at in range(len(read))]
+
+    def decide(
+        self, records: pa.Table, keys: Sequence[bytes | None], state: ShardState, now_ms: int
+    ) -> list[Verdict | None]:
+        [batch] = records.to_batches()
+        return self.judge(batch, keys, state, told_watermark(self.source.name))
+
+    def judge(
+        self, batch: pa.RecordBatch, keys: Sequence[bytes | None], state: ShardState, watermark: int | None
+    ) -> list[Verdict | None]:
+        """The same with a watermark that is given. Pure."""
+        read, settled = Records.of_batch(batch), batch.column(VERDICT).to_pylist()
+        shard = _Shard(self, state, ALWAYS if watermark is None else watermark)
+        said = [
+            None if is_settled(text) or (input := self._input(read, at)) is None else shard.judge(read, at, input, key)
+            for at, (text, key) in enumerate(zip(settled, keys, strict=True))
+        ]
+        shard.close()
+        first = next((at for at, verdict in enumerate(said) if verdict is not None), None)
+        if first is not None and (verdict := said[first]) is not None:
+            said[first] = self.without_hopeless(verdict, state, shard.watermark)._replace(seen=shard.seen)
+        return said
+
+    # When the watermark has passed
+
+    @property
+    def is_timed(self) -> bool:
+        return True
+
+    def due(self, state: ShardState) -> list[int]:
+        """As a watermark, rounded up: a record more or less is not worth a tick."""
+        least, step = least_until_ms(state), max(1, self.join.within_ms // TICKS_PER_REACH)
+        return [] if least is None else [-(-(least + 1) // step) * step]
+
+    def wake(self, ticks: Sequence[Tick], state: ShardState, now_ms: int) -> list[Verdict]:
+        watermark = told_watermark(self.source.name)
+        return [self.woken(tick, state, ALWAYS if watermark is None else watermark) for tick in ticks]
+
+    def woken(self, tick: Tick, state: ShardState, watermark: int) -> Verdict:
+        """What goes without a partner goes as children of the tick. One that comes back has them with it."""
+        if any(name == JOINED for name, _ in tick.headers):
+            return Verdict(given=self._whole(tick.value).get(LONE, []), by=self.source.name, was_read=True)
+        stays = tuple(rule != "deliver" for rule in self.join.unmatched)
+        alone = [*take_hopeless(state, watermark, stays, MOST_PER_TICK)]
+        documents = [self._alone(at, self._whole(each.value)) for at, each in alone]
+        verdict = Verdict(given=documents, by=self.source.name)
+        if alone:
+            value = write({LONE: documents})
+            coordinates = orjson.dumps([self._first(each.headers, each.coordinates) for _, each in alone])
+            moves = {Place.JOINING.value: -len(alone), Place.AGGREGATED.value: len(alone)}
+            verdict = verdict._replace(value=value, header=(JOINED, coordinates), moves=moves, was_read=True)
+        return self.without_hopeless(verdict, state, watermark)
+
+    def without_hopeless(self, verdict: Verdict, state: ShardState, watermark: int) -> Verdict:
+        """The verdict, with which all leave the shard that find no partner any more, but for those that want a tick."""
+        moves = Counter(verdict.moves or {})
+        left: list[Leaving] = []
+        for input, entry in take_hopeless(state, watermark, tuple(rule == "deliver" for rule in self.join.unmatched)):
+            moves[Place.JOINING.value] -= 1
+            if self.join.unmatched[input] == "drop":
+                moves[Place.UNMATCHED.value] += 1
+            else:
+                left.append((entry, Verdict(failure=self._unmatched(Left(input, entry), watermark))))
+        return verdict._replace(moves=dict(moves) or None, left=tuple(left) or None)
+
+    # Records
+
+    def _input(self, records: Records, at: int) -> int | None:
+        """The place of a record's topic among the inputs; None: it is none of this join's."""
+        topic = records.topics[at]
+        if topic == self.reentry:
+            said = said_by(records.headers(at))
+            topic = said.get(INPUT_TOPIC, "") if said.get(STAGE) == self.stage else ""
+        return self.join.places.get(topic)
+
+    def _key(self, records: Records, at: int) -> bytes | None:
+        if (input := self._input(records, at)) is None:
+            return None
+        on = self.join.on[input]
+        headers = records.headers(at) if any(isinstance(part, Header) for part in on) else ()
+        document = document_of(records.values[at]) if any(isinstance(part, Field) for part in on) else None
+        return join_key([cell(part, document, records.keys[at], headers) for part in on])
+
+    def document(self, value: bytes | None) -> Document | None:
+        try:
+            return read_document(value, max_bytes=self.max_bytes, duplicates=self.source.duplicates)
+        except Unreadable:
+            return None  # it goes on as it is, to fail where it is read
+
+    def _whole(self, value: bytes | None) -> Document:
+        """Of what was read before, in one piece or in parts."""
+        return read_document(value, max_bytes=len(value or b""), duplicates=self.source.duplicates)
+
+    def _alone(self, input: int, document: Document) -> Document:
+        return {name: document if at == input else None for at, name in enumerate(self.join.names)}
+
+    def time_ms(self, records: Records, at: int, input: int, document: Document) -> int:
+        part, headers = self.join.time[input], records.headers(at)
+        if part is not None:
+            return event_ms(cell(part, document, records.keys[at], headers), str(part))
+        said = first_reading(said_by(headers)).timestamp_ms if records.topics[at] == self.reentry else None
+        return records.timestamps_ms[at] if said is None else said
+
+    @staticmethod
+    def is_known(headers: Headers) -> bool:
+        """Whether what comes back says where it was read for the first time. If not, nobody can take it."""
+        try:
+            first_reading(said_by(headers))
+        except (KeyError, ValueError):
+            return False
+        return True
+
+    def _first(self, headers: Headers, coordinates: tuple[str, int, int]) -> tuple[str, int, int]:
+        """Where a record was read for the first time."""
+        if coordinates[0] != self.reentry:
+            return coordinates
+        first = first_reading(said_by(headers))
+        return first.topic, first.partition, first.offset
+
+    def joined_before(self, records: Records, at: int) -> Verdict | None:
+        """One that was joined, failed behind the join and comes back: with its partners in its value."""
+        headers = records.headers(at)
+        text = next((value for name, value in reversed(headers) if name == JOINED), None)
+        first = self._first(headers, records.coordinates(at))
+        if text is None or not isinstance(joined := document_of(text), list) or [*first] not in joined[:1]:
+            return None
+        try:
+            return Verdict(given=_split(self._whole(records.values[at]), self.join.names), was_read=True)
+        except Unreadable:
+            return Verdict()  # it goes on as it is: somebody has tried to mend it
+
+    def joined(self, input: int, entry: Entry, document: Document, partners: Sequence[Entry]) -> Verdict:
+        """One document for each partner. The record has all of them in its value, in case that it fails behind this."""
+        names, read = self.join.names, [self._whole(each.value) for each in partners]
+        sides: list[tuple[Any, bytes]] = [(document, entry.value), (read, _several([each.value for each in partners]))]
+        texts = [orjson.dumps(name) + b": " + sides[at != input][1] for at, name in enumerate(names)]
+        given = [{name: document if at == input else other for at, name in enumerate(names)} for other in read]
+        fresh = sum(not each.is_matched for each in partners)
+        moves = {Place.JOINING.value: -fresh, Place.AGGREGATED.value: fresh} if fresh else None
+        every = (entry, *partners)
+        header = (JOINED, orjson.dumps([self._first(each.headers, each.coordinates) for each in every]))
+        return Verdict(given=given, moves=moves, value=b"{" + b", ".join(texts) + b"}", header=header, was_read=True)
+
+    # Failures
+
+    def failed(self, name: str, message: str) -> Verdict:
+        return Verdict(failure=Failure(ErrorCode.NOT_VALID, self.source.name, name, bounded(message)))
+
+    def _unmatched(self, left: Left, watermark: int) -> Failure:
+        other = self.join.names[1 - left.input]
+        message = (
+            f"no {other} with equal columns came within {self.join.within_ms / 1000:g} s of its time, "
+            f"{left.entry.time_ms} ms, and none will be taken any more: the watermark is {watermark} ms"
+        )
+        return Failure(ErrorCode.NOT_VALID, self.source.name, UNMATCHED, message)
+
+
+class _Shard:
+    """A shard at work: what of it was looked at."""
+
+    def __init__(self, keeper: ColumnJoinKeeper, state: ShardState, watermark: int) -> None:
+        self._keeper = keeper
+        self._state = state
+        self._touched: dict[bytes, Waiting] = {}
+        self.watermark = watermark
+        self.seen: dict[str, int] = {}
+
+    def judge(self, records: Records, at: int, input: int, key: bytes | None) -> Verdict | None:
+        """None: it goes on as it is."""
+        keeper, join = self._keeper, self._keeper.join
+        is_back = records.topics[at] == keeper.reentry
+        if is_back and not keeper.is_known(records.headers(at)):
+            return None
+        if is_back and (before := keeper.joined_before(records, at)) is not None:
+            return before
+        if (document := keeper.document(records.values[at])) is None:
+            return None
+        if key is None:
+            return keeper.failed("NoKey", f"it has no {_told(join.on[input])}, by which its partner is known")
+        try:
+            time_ms = keeper.time_ms(records, at, input, document)
+        except ValueError as error:
+            return keeper.failed("NoTime", str(error))
+        self.seen = later_of(self.seen, {input_name(keeper.source.name, join.names[input]): time_ms})
+        if time_ms < self.watermark and not is_back and join.late != "take":
+            return self._late(time_ms)
+        return self._met(records, at, input, key, document, time_ms)
+
+    def _late(self, time_ms: int) -> Verdict:
+        if self._keeper.join.late == "drop":
+            return Verdict(given=[])
+        message = f"its time, {time_ms} ms, is behind the watermark, {self.watermark} ms: partners may have left"
+        return self._keeper.failed("Late", message)
+
+    def _met(
+        self, records: Records, at: int, input: int, key: bytes, document: Document, time_ms: int
+    ) -> Verdict | None:
+        keeper, join, value = self._keeper, self._keeper.join, records.values[at]
+        assert value is not None  # noqa: S101 - it was read
+        waiting = self._touched.get(key)
+        if waiting is None:
+            waiting = self._touched[key] = Waiting(self._state.get(key))
+        if len(waiting.sides[input]) >= join.most_per_key:
+            return keeper.failed(
+                "TooMany",
+                f"{join.most_per_key} records of {join.names[input]} with its columns are kept already; they leave as "
+                "the watermark passes. most_per_key= of the join allows more",
+            )
+        until_ms = max(time_ms, self.watermark) + join.within_ms
+        coordinates, headers = records.coordinates(at), records.headers(at)
+        stamp, own_key = records.timestamps_ms[at], records.keys[at]
+        entry = Entry(time_ms, *coordinates, until_ms, False, stamp, own_key, headers, value)
+        partners = waiting.meet(input, entry, join.within_ms, self.watermark)
+        return keeper.joined(input, entry, document, partners) if partners else Verdict(Place.JOINING)
+
+    def close(self) -> None:
+        """Put what was touched back into the state."""
+        for key, waiting in self._touched.items():
+            if not waiting.is_empty:
+                self._state[key] = waiting.to_value()
+
+
+def _several(values: Sequence[bytes]) -> bytes:
+    return values[0] if len(values) == 1 else b"[" + b", ".join(values) + b"]"
+
+
+def _split(document: Document, names: Sequence[str]) -> list[Document]:
+    """A document for each partner of a record that has several."""
+    for name in names:
+        if isinstance(partners := document.get(name), list):
+            return [{**document, name: partner} for partner in partners]
+    return [document]
+
+
+def _told(parts: Sequence[object]) -> str:
+    return ", ".join(map(str, parts))

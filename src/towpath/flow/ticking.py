@@ -1,0 +1,98 @@
+"""Lets time pass for a stage with state: appends ticks for what is due. See `stateful/tick.py`."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from functools import cached_property
+
+from towpath.errors import DatabaseUnavailable, LogError
+from towpath.flow.dues import Shard
+from towpath.flow.ground import Ground
+from towpath.flow.positions import Spot
+from towpath.flow.stateful.column_join_keeper import ColumnJoinKeeper
+from towpath.flow.stateful.operators import keepers_of
+from towpath.flow.stateful.tick import tick_record
+from towpath.log.record import Position
+
+logger = logging.getLogger(__name__)
+
+NEVER = -1  # before any time
+
+
+class Ticker:
+    """Used by the stage's own thread, while its query runs.
+
+    A shard gets no further ticks until those that it got have been read. Who is killed in between forgets that, and
+    sends them again: what finds nothing due is filtered.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._generation = 0
+        self._sent: dict[Shard, list[Position]] = {}
+        self._stops: Mapping[Spot, int] = {}  # up to where batches have read
+        self._watermarks: Mapping[str, int | None] | None = None  # by source; None: ask the ledger
+
+    def look(self) -> None:
+        """Send what is due. What cannot be sent now is sent at the next look."""
+        ground = self._ground
+        if not ground.stage.is_stateful:
+            return
+        if self._generation != ground.row.generation:
+            self._generation, self._sent = ground.row.generation, {}
+        try:
+            ground.dues.read(ground.row)
+            wanted = {shard: count for shard, count in self._due().items() if not self._is_underway(shard)}
+            if wanted:
+                self._send(wanted)
+        except (LogError, DatabaseUnavailable) as error:
+            logger.warning("%s: what is due has to wait: %s", ground.name, error)
+
+    def _send(self, wanted: Mapping[Shard, int]) -> None:
+        ground = self._ground
+        order = [shard for shard, count in sorted(wanted.items()) for _ in range(count)]
+        ticks = [tick_record(ground.stage.name, *shard) for shard in order]
+        places = ground.log.append(ground.topics.reentry, ticks)
+        self._sent |= {shard: [] for shard in wanted}
+        for shard, place in zip(order, places, strict=True):
+            self._sent[shard].append(place)
+
+    def _is_underway(self, shard: Shard) -> bool:
+        """Whether the shard has got ticks that no committed batch has read."""
+        id, stops = self._ground.topic_ids[self._ground.topics.reentry], self._stops
+        return any(offset >= stops.get((id, partition), 0) for partition, offset in self._sent.get(shard, ()))
+
+    def _due(self) -> dict[Shard, int]:
+        return self._ground.dues.at(self._time)
+
+    def _time(self, operator: int) -> int:
+        """The time of day, as Spark gives it to batches; for a join on columns how far its watermark has come."""
+        source = self._column_joins.get(operator)
+        if source is None:
+            return round(time.time() * 1000)
+        if self._watermarks is None:
+            self._watermarks = self._ground.watermarks()
+        return self._watermarks.get(source) or NEVER
+
+    @cached_property
+    def _column_joins(self) -> dict[int, str]:
+        """Their sources, by the number of the operator."""
+        ground = self._ground
+        keepers = keepers_of(ground.stage, ground.topics.reentry, ground.max_record_bytes)
+        return {at: keeper.source.name for at, keeper in enumerate(keepers) if isinstance(keeper, ColumnJoinKeeper)}
+
+    @property
+    def has_due(self) -> bool:
+        """Whether there is something to be done now without any input."""
+        return self._ground.stage.is_stateful and bool(self._due())
+
+    def passed(self, stops: Mapping[Spot, int]) -> None:
+        """A batch was committed that has read so far."""
+        self._stops, self._watermarks = stops, None
+
+    def forget(self) -> None:
+        """Nobody here has seen how the last batch was committed: ask the table."""
+        self._generation, self._watermarks = 0, None
+        self._ground.dues.forget()

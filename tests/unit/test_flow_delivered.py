@@ -1,0 +1,62 @@
+"""What the header `towpath.delivered` says, and what of it is believed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towpath.flow.delivered import Delivered, ordinals_of
+from towpath.flow.delivery import DeliveryIds, Input
+
+names = st.text(max_size=8)
+ordinals = st.frozensets(st.integers(0, 3_000), min_size=1, max_size=40)
+
+
+@given(st.frozensets(names, max_size=4), st.dictionaries(names, ordinals, max_size=3))
+def test_it_is_read_as_it_was_written(whole: frozenset[str], partly: dict[str, frozenset[int]]) -> None:
+    said = Delivered(whole, partly)
+    assert Delivered.of_json(said.to_json()) == said
+    assert bool(said) == bool(whole or partly)
+
+
+def test_a_reader_finds_names_and_runs_of_ordinals() -> None:
+    said = Delivered(frozenset({"views"}), {"lines": frozenset({0, 2, 3, 4, 9})})
+    assert said.to_json() == '["views", ["lines", "0,2-4,9"]]'
+    assert [said.has("lines", at) for at in range(4)] == [True, False, True, True]
+    assert said.has("views", 7)
+    assert not said.has("others", 0)
+    assert [said.concerns(name) for name in ("views", "lines", "others")] == [True, True, False]
+
+
+def test_what_came_before_is_added_to() -> None:
+    before = Delivered(frozenset({"a"}), {"b": frozenset({0})})
+    after = before.joined(Delivered(frozenset({"c"}), {"b": frozenset({2}), "d": frozenset({1})}))
+    assert after == Delivered(frozenset({"a", "c"}), {"b": frozenset({0, 2}), "d": frozenset({1})})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "3",
+        "[3]",
+        "[null]",
+        '[["a"]]',
+        '[["a", 1]]',
+        '[["a", "2-1"]]',
+        '[["a", "0-99999999"]]',
+        '[["a", "x"]]',
+    ],
+)
+def test_what_nobody_of_us_has_written_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - whatever is wrong with it
+        Delivered.of_json(text)
+
+
+def test_ordinals_are_found_by_ids() -> None:
+    ids, input = DeliveryIds("f", "s", "o"), Input("t", 3, 99)
+    some = [ids.of(*input, at) for at in (7, 0, 2)]
+    assert ordinals_of(some, ids, input) == {0, 2, 7}
+    assert ordinals_of([], ids, input) == frozenset()
