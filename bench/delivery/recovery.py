@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from uuid import uuid4
@@ -28,6 +28,13 @@ class Recovered:
     first_output_s: float  # from the start of the process, without the wait for the lease of the dead one
     ready_s: float  # its part until Towpath is connected and has its Spark
     lease_s: float
+
+    def beyond_s(self, spark_starts_s: Sequence[float]) -> float:
+        """Less Spark's own start: the shortest that was seen, and never more than this process took to be ready.
+
+        A start that something else on the machine has held up would be a present of as many seconds.
+        """
+        return self.first_output_s - min(*spark_starts_s, self.ready_s)
 
 
 def program(name: str) -> Program:

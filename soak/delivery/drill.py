@@ -34,7 +34,7 @@ from towpath.testing.processes import ChildProcess
 from towpath.testing.servers import kafka_server, postgres_server
 
 BEGIN_S = 180.0  # until the first driver works, on a busy machine
-REST_S = 300.0  # until all is read, after the last strike
+REST_S = 300.0  # for a batch, after the last strike
 LOOK_S = 1.0
 
 Watch = Callable[[str], None]
@@ -90,7 +90,7 @@ class Drill:
                 reaper.wait_for(lambda: reaper.kafka.is_up and reaper.postgres.is_up, BEGIN_S, "the servers up again")
                 reaper.phase = f"{reaper.kills} kills, reading what is left"
                 producer.finish()
-                reaper.wait_for(lambda: _is_read(reaper, kafka.bootstrap), REST_S, "all is read")
+                reaper.rest(lambda: _is_read(reaper, kafka.bootstrap), REST_S)
             except (TimeoutError, StageHalted) as error:
                 reaper.problems += [str(error), *reaper.books.stages()]
         reaper.problems += producer.errors

@@ -69,6 +69,16 @@ class Reaper:
             self._tick()
         return found
 
+    def rest(self, is_read: Callable[[], bool], longest_pause_s: float) -> None:
+        """Until all is read: as long as it takes, if batches are committed meanwhile."""
+        while not is_read():
+            before = self.books.committed() or 0
+            self.wait_for(
+                lambda: is_read() or (self.books.committed() or 0) > before,  # noqa: B023  it is called before `before` changes
+                longest_pause_s,
+                "all is read, or another batch is",
+            )
+
     def check_halted(self) -> None:
         """A stage that waits for a person will not go on: the run has failed."""
         if self.books.has_halted():

@@ -16,7 +16,7 @@ from towpath.testing.quick_java import quicken_spark
 
 
 def soak(plan: Plan, console: Console) -> Verdict:
-    """Run it and show it. The logs of the drivers are kept when it does not hold."""
+    """Run it and show it. The logs of the drivers, and all deviations, are kept when it does not hold."""
     quicken_spark()  # two hundred kills are many starts
     home = Path(tempfile.mkdtemp(prefix="towpath-chaos-"))
     holds = False
@@ -25,6 +25,7 @@ def soak(plan: Plan, console: Console) -> Verdict:
             outcome = Drill(plan, home, watch).run()
         show(plan, outcome, console)
         holds = outcome.verdict.holds
+        (home / "deviations.txt").write_text("\n".join(outcome.verdict.problems), encoding="utf-8")
         return outcome.verdict
     finally:
         if holds:

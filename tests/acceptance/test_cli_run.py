@@ -147,10 +147,10 @@ def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(hom
             wait_until(lambda: loaded(home) == [("a", 1), ("b", 2)], 60, "all records once more")
 
             send(runtime, {"id": "c", "rest": 300})
-            wait_until(lambda: state() == "load", 60, "the batch that never ends")
+            wait_until(lambda: state() == "transform", 60, "the batch that never ends")
             process.send_signal(signal.SIGINT)
             wait_until(lambda: "stopping after this batch; again to leave at once" in log.read_text())
-            assert state() == "load"
+            assert state() == "transform"
             process.send_signal(signal.SIGTERM)
             assert process.wait(10) == 130
         assert state("runner") == "stopped"

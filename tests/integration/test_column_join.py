@@ -47,7 +47,7 @@ def send(world: World, flow: Flow, orders: list[Any] = [], payments: list[Any] =
             log.append(name, [NewRecord(json.dumps(each).encode(), each["n"].encode()) for each in documents])
 
 
-def one(n: str, id: Any, at: int, **more: Any) -> dict[str, Any]:
+def one(n: str, id: Any, at: Any, **more: Any) -> dict[str, Any]:
     return {"n": n, "id": id, "at": at, **more}
 
 

@@ -138,7 +138,7 @@ CUTS = {
 def test_a_topic_made_again_in_the_middle_of_a_batch(
     world: World, name: str, cut: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The batch is ended with what there is of it, once; what is gone is a gap; the new topic is read from its start."""
+    """The batch is ended with what is left of it, once; what is gone is a gap; the new topic is read from its start."""
     log, old, other = world.runtime.log, f"{name}-in", f"{name}-other"
     flow = Flow(name, delivery="exactly-once")
     flow.load(flow.source(topic(old, other)), topic(f"{name}-out", partitions=1), name="out")

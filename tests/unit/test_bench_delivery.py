@@ -12,6 +12,7 @@ from bench.delivery.cause import cause_of
 from bench.delivery.contenders.bare import BareSegment
 from bench.delivery.findings import delivery_finding
 from bench.delivery.lines import ROUTES, WAYS, Measure, Part, lines
+from bench.delivery.recovery import Recovered
 from bench.delivery.settings import RECORDS, batch_of_recovery
 from bench.delivery.spans import Span, span_of, took_s
 from bench.delivery.way import Way
@@ -162,3 +163,10 @@ def test_a_process_is_told_what_to_do_again_and_again_and_can_be_killed() -> Non
         at_work.kill()
         with pytest.raises(RuntimeError, match="said nothing"):
             at_work.figures()
+
+
+def test_a_start_of_spark_that_was_held_up_makes_no_recovery_look_short() -> None:
+    """Seen on a busy machine: 249 s for Spark alone made a recovery of 121 s one of less than nothing."""
+    found = Recovered(first_output_s=121.4, ready_s=62.9, lease_s=10.1)
+    assert found.beyond_s([249.1]) == pytest.approx(58.5)
+    assert found.beyond_s([249.1, 12.0]) == pytest.approx(109.4)

@@ -15,6 +15,7 @@ FILES = [
     ("towpath.db", "events"),
     ("towpath.db", "processes"),
     ("towpath.db", "table_marks"),
+    ("towpath.flow", "dues"),
     ("towpath.flow", "ledger"),
     ("towpath.flow", "stages"),
     ("towpath.queue", "inboxes"),

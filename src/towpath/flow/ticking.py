@@ -18,7 +18,7 @@ from towpath.log.record import Position
 
 logger = logging.getLogger(__name__)
 
-NEVER = -1  # before any time
+NEVER = -(1 << 62)  # before any time: those of events may be before 1970
 
 
 class Ticker:
@@ -74,7 +74,8 @@ class Ticker:
             return round(time.time() * 1000)
         if self._watermarks is None:
             self._watermarks = self._ground.watermarks()
-        return self._watermarks.get(source) or NEVER
+        watermark = self._watermarks.get(source)
+        return NEVER if watermark is None else watermark
 
     @cached_property
     def _column_joins(self) -> dict[int, str]:

@@ -43,7 +43,10 @@ class Retrying:
             )
 
     def run(self, rig: Rig) -> bool:
-        """Run the flow of a case there until idle. Whether a worker has died; the driver has to live on."""
+        """Run the flow of a case there until idle. Whether a worker has died; the driver has to live on.
+
+        Only at-most-once does not let Spark try again: the job fails, and the batch is to be given up.
+        """
         once, answer = rig.world.home / "once", rig.world.home / "answer"
         order = {
             "home": str(rig.world.home),
@@ -62,7 +65,9 @@ class Retrying:
         self._process.stdin.flush()
         wait_until(lambda: answer.exists() or self._process.poll() is not None, START_S + RUN_S, "an answer")
         assert answer.exists(), self._log.read_text()[-3000:]
-        assert (said := json.loads(answer.read_text())) == {"error": ""}, said
+        said = json.loads(answer.read_text())
+        assert said["error"] == "", said
+        assert not (said["job_failed"] and rig.case.strategy.may_repeat), "Spark did not try the task again"
         return once.exists()
 
     def close(self) -> None:
@@ -79,13 +84,15 @@ def main() -> None:
     spark = build_session(SparkSettings(master=MASTER), "towpath-retrying", connector=True)
     for line in sys.stdin:
         order = json.loads(line)
-        error = ""
+        error, job_failed = "", False
         try:
             _obey(spark, order)
-        except BaseException as raised:
+        except crash.Crashed:  # told to the driver when a job has failed by the death of a worker
+            job_failed = True
+        except Exception as raised:
             error = repr(raised)
         aside = Path(order["answer"] + ".aside")
-        aside.write_text(json.dumps({"error": error}))
+        aside.write_text(json.dumps({"error": error, "job_failed": job_failed}))
         aside.rename(order["answer"])
     spark.stop()
 

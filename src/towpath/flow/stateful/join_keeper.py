@@ -50,7 +50,8 @@ class JoinKeeper:
     ) -> list[Verdict | None]:
         [batch] = records.to_batches()
         read, settled = Records.of_batch(batch), records.column(VERDICT).to_pylist()
-        slots = {key: Slots.of(len(self.join.inputs), value) for key, value in state.items() if key in set(keys)}
+        touched = set(keys)
+        slots = {key: Slots.of(len(self.join.inputs), value) for key, value in state.items() if key in touched}
         said: list[Verdict | None] = [None] * len(read)
         for at, key in enumerate(keys):
             coordinates = None if is_settled(settled[at]) else self._coordinates(read, at)
