@@ -34,6 +34,7 @@ from towpath.flow.strategy import Strategy
 from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.decision import units_of
 from towpath.flow.worker.load_decided import NAME
+from towpath.flow.worker.report import Counts
 
 MAY_PASS_LATER = frozenset({ErrorCode.TRANSFORM_FAILED, ErrorCode.ITEM_REFUSED, ErrorCode.SINK_REFUSED})
 CHAIN = "chain"  # the name of a file: which segments there were, and the step before each
@@ -158,10 +159,8 @@ class Attempt:
         if stored is not None:
             self.run_for_state()
             return _gathered(None, stored).without_failures()
-        if not self.ground.stage.is_stateful:
-            return Outcome.all_forfeited(self.records.count())
-        told = told_by(self.records)
-        return replace(Outcome.all_forfeited(told.read), due=told.due, event_times=told.event_times)
+        is_stateful = self.ground.stage.is_stateful
+        return Outcome.all_forfeited(told_by(self.records) if is_stateful else Counts(read=self.records.count()))
 
     @property
     def _refusing(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from towpath.flow.place import Place
 from towpath.flow.stateful.column_watermark import later_of
 from towpath.flow.worker.loading import EVERY_OUTPUT
 from towpath.flow.worker.report import Counts, Failed, read_counts, read_failures
@@ -73,9 +74,12 @@ class Outcome:
         return self.read == sum(places) + self.placed.total() and min(places) >= 0
 
     @classmethod
-    def all_forfeited(cls, read: int) -> Outcome:
-        """Of a batch of which nobody knows how far it came."""
-        return cls(read=read, forfeited=read)
+    def all_forfeited(cls, told: Counts) -> Outcome:
+        """Of a batch of which nobody knows how far it came. What state keeps is kept; what it gave out is given up."""
+        placed = Counter(told.placed)
+        del placed[Place.AGGREGATED]
+        forfeited = told.read - placed.total()
+        return cls(read=told.read, forfeited=forfeited, placed=placed, due=told.due, event_times=told.event_times)
 
     def without_failures(self) -> Outcome:
         """The same where nobody knows whether those that failed have been told of: they are given up."""

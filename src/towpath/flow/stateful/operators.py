@@ -82,6 +82,7 @@ def told_by(records: DataFrame) -> Counts:
     for (text,) in records.mapInArrow(_tell, "told string").collect():
         told = Counts.from_json(json.loads(text))
         found.read += told.read
+        found.placed.update(told.placed)
         found.due.update(told.due)
         found.heard(told.event_times)
     return found
@@ -93,6 +94,8 @@ def _tell(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         records = Records.of_batch(batch)
         counts.saw(records)
         for verdict in records.verdicts.values():
+            counts.placed.update(verdict.moves or {})
+            counts.placed.update([verdict.place] if verdict.place else [])
             counts.due.update(verdict.due or {})
             counts.heard(verdict.seen or {})
     yield pa.RecordBatch.from_pydict({"told": [json.dumps(counts.to_json())]})
