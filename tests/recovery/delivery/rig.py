@@ -45,7 +45,7 @@ class Rig:
         """Everything that is wrong in the end."""
         self.prepare()
         for crash_at in self.case.crashes:
-            self.fired.append(self.attempt(crash_at) or self._is_second_stage() and self.attempt(self.case.point))
+            self.fired.append(self.attempt(crash_at) or (self._is_second_stage() and self.attempt(self.case.point)))
         self.finish()
         return self.problems()
 

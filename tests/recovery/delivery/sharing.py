@@ -65,6 +65,8 @@ class Sharing:
         with os.fdopen(claim, "w") as file:
             json.dump({"by": self._name, "at": time.time()}, file)
         self._reports = []
+        # The test before was torn down for its successor in the list, which may have been somebody else's.
+        item.session._setupstate.teardown_exact(item)
         return None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
