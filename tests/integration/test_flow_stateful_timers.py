@@ -38,7 +38,7 @@ def closed(state: dict[str, Any], moment: Moment) -> Any:
     return [{"customer": moment.key.decode(), "cents": cents, "part": part} for part in range(state.pop("parts", 1))]
 
 
-def sessions(home: Path, name: str = "sessions", behind: Any = None) -> Flow:
+def sessions(home: Path, name: str = "sessions", behind: Any = None, **columns: str) -> Flow:
     """Sums that are told when nothing has come for a moment."""
     flow = Flow(name, delivery="exactly-once")
 
@@ -51,7 +51,7 @@ def sessions(home: Path, name: str = "sessions", behind: Any = None) -> Flow:
         moment.wake_at(moment.now_ms + payment.get("in_ms", SOON_MS))
 
     last = session if behind is None else flow.each(session, deterministic=True, name="behind")(behind)
-    flow.load(last, table("sessions", url=f"sqlite:///{home}/out.db"), name="out")
+    flow.load(last, table("sessions", url=f"sqlite:///{home}/out.db", columns=columns), name="out")
     return flow
 
 
@@ -178,6 +178,24 @@ def test_what_fails_behind_the_step_comes_back_with_its_documents(embedded: Worl
     embedded.run(flow)
     assert told(embedded.home) == [("ann", 14, 0), ("ann", 14, 1), ("bob", 1, 0)]
     audited(embedded, flow)
+
+
+def with_a_number(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "number": "none" if document["part"] == 1 else 1}
+
+
+def test_a_tick_of_which_the_sink_refuses_one_document_comes_back_for_that_one(embedded: World) -> None:
+    flow = sessions(embedded.home, behind=with_a_number, number="integer")
+    send(embedded, flow, paid("ann", 13, set={"parts": 3}))
+    embedded.run(flow)
+    wait_until(lambda: embedded.run(flow) and ticks(embedded, flow) >= 1, 60)
+    assert told(embedded.home) == [("ann", 13, 0), ("ann", 13, 2)]
+    [error] = everything(embedded.runtime.log, flow.error_topic)
+    assert json.loads(dict(error.headers)["towpath.delivered"] or b"") == [["out", "0,2"]]
+    embedded.runtime.log.append(FlowTopics.of(flow.name).reentry, [reentry_record(error, "case", 1)])
+    embedded.run(flow)
+    assert told(embedded.home) == [("ann", 13, 0), ("ann", 13, 2)], "what is there stays, and once"
+    assert len(everything(embedded.runtime.log, flow.error_topic)) == 2
 
 
 def test_state_is_forgotten_without_input(embedded: World) -> None:

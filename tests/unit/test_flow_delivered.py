@@ -48,6 +48,8 @@ def test_what_came_before_is_added_to() -> None:
         '[["a", "2-1"]]',
         '[["a", "0-99999999"]]',
         '[["a", "x"]]',
+        pytest.param("[" * 100_000, id="deep"),
+        pytest.param(f'[["a", "{",".join(f"{n * 90_000}-{n * 90_000 + 80_000}" for n in range(9))}"]]', id="much"),
     ],
 )
 def test_what_nobody_of_us_has_written_is_refused(text: str) -> None:

@@ -10,6 +10,7 @@ from towpath.errors import BadFlow
 from towpath.flow.flow import Flow, expect
 from towpath.flow.graph import mermaid
 from towpath.flow.sinks.nowhere import Nowhere
+from towpath.flow.stateful import field
 from towpath.flow.template import Template
 from towpath.flow.topic_reference import topic
 
@@ -192,3 +193,12 @@ def test_chart_escapes_what_users_write() -> None:
         "    s0n0 --> s0n1",
         '    s0n1 --> s0o0[("nowhere, instead of b")]',
     ]
+
+
+def test_what_keeps_state_has_no_columns_for_functions_on_dataframes() -> None:
+    flow = Flow("f")
+    counted = flow.stateful(topic("a"), key=field("k"), name="counted")(lambda document, state: document)
+    either = flow.any_of(counted, topic("b"))
+    for made in (lambda: flow.step(counted), lambda: flow.step(either), lambda: flow.fork(either, outputs=("x", "y"))):
+        with pytest.raises(BadFlow, match="what 'counted' gives has none"):
+            made()

@@ -207,7 +207,8 @@ class Attempt:
         """One job for the whole batch. Where the steps let Spark pass over records, all of them are read first."""
         tasks: int = self.records._jdf.queryExecution().toRdd().getNumPartitions()
         outcome = self._run(decides=decides, reads_first=False)
-        if outcome.units != tasks and not self.ground.stage.is_stateful:
+        is_repeatable = self.place.strategy is not Strategy.AT_MOST_ONCE or not outcome.delivered.total()
+        if outcome.units != tasks and not self.ground.stage.is_stateful and is_repeatable:
             outcome = self._run(decides=decides, reads_first=True)
         if (outcome.units != tasks and not self.ground.stage.is_stateful) or not outcome.is_balanced:
             raise FlowHalted(

@@ -30,7 +30,7 @@ from towpath.flow.outcome import Outcome
 from towpath.flow.outcome_record import outcome_records
 from towpath.flow.pilot import PilotState
 from towpath.flow.positions import Range
-from towpath.flow.reentry_record import carried, delivered_to, first_reading, said_by
+from towpath.flow.reentry_record import INPUT_OFFSET, carried, delivered_to, first_reading, said_by
 from towpath.flow.searching import SetAside
 from towpath.flow.sending import Told
 from towpath.flow.stateful.column_watermark import is_column, later_of, tell_workers
@@ -90,6 +90,7 @@ class BatchRun:
             return False
         if known is not None:
             ground.check_marks(known)
+            ground.check_fence(known)
         positions = ground.positions_of(self.batch_id)
         hash = batch_hash(row.flow, row.name, row.generation, self.batch_id, positions)
         units = self._new_units() if known is None else None
@@ -248,8 +249,9 @@ class BatchRun:
         if not one.partly:
             return {}
         row, input = self.ground.row, Input(self.ground.topic_ids[one.topic], one.partition, one.offset)
-        if self._is_back(one):
-            input = Input(*first_reading(said_by(one.headers))[2:5])
+        said = said_by(one.headers)
+        if self._is_back(one) and INPUT_OFFSET in said:  # a tick lies there too, and is read for the first time
+            input = Input(*first_reading(said)[2:5])
         return {
             name: ordinals_of(ids, DeliveryIds(row.flow, row.name, name), input) for name, ids in one.partly.items()
         }

@@ -45,7 +45,10 @@ class Delivered:
     @classmethod
     def of_json(cls, text: str) -> Self:
         """`ValueError` when that is not said as it should be."""
-        found = json.loads(text)
+        try:
+            found = json.loads(text)
+        except RecursionError:
+            found = None
         if not isinstance(found, list):
             raise ValueError(f"{text[:80]!r} is no list of outputs")
         whole = frozenset(each for each in found if isinstance(each, str))
@@ -83,7 +86,7 @@ def _of_text(text: str) -> frozenset[int]:
         first, _, last = run.partition("-")
         if not 0 <= int(first) <= int(last or first) < 1 << 32:
             raise ValueError(f"{run!r} is no run of ordinals")
-        if int(last or first) - int(first) > MOST_ORDINALS:
-            raise ValueError(f"{run!r} is too long")
+        if int(last or first) - int(first) + len(found) > MOST_ORDINALS:
+            raise ValueError(f"there are more than {MOST_ORDINALS} ordinals")
         found.update(range(int(first), int(last or first) + 1))
     return frozenset(found)

@@ -36,6 +36,7 @@ def fence_off(ground: Ground) -> None:
         return
     MarkTopic(ground.log, ground.topics.marks).fence(row.flow, row.name, row.generation + 1)
     crash.here(CrashPoint.GENERATION_FENCED)
+    ground.close()  # its own producer is among them
     for name in producers_of(ground, batch):
         ground.log.producer(name).close()
 

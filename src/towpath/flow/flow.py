@@ -209,11 +209,7 @@ class Flow:
         `deterministic` says whether it gives the same for the same records each time; not said, Spark's plan is asked.
         """
 
-        if any(isinstance(above, Source) and not above.has_columns for above in inputs):
-            raise BadFlow(
-                "a DataFrame step needs columns, and what a stateful step or a join on columns gives has none; use an "
-                "each step"
-            )
+        _check_columns(inputs)
 
         def made(function: Callable[..., Any]) -> Step:
             above = self._inputs(inputs, schema, extra, duplicates)
@@ -280,6 +276,7 @@ class Flow:
 
         Each output is an input for other steps and loads: `sizes["big"]`. A name that is not in the dict gets nothing.
         """
+        _check_columns([input])
 
         def made(function: Callable[..., Any]) -> Forked:
             called = self._free_name(name or function.__name__)
@@ -412,3 +409,15 @@ def _output_names(step: str, outputs: Iterable[str]) -> tuple[str, ...]:
     if isinstance(outputs, str) or len(set(names)) < len(names) or not all(NAME.fullmatch(name) for name in names):
         raise BadFlow(f'step {step!r}: outputs= is several names, each once: outputs=("big", "small"), not {outputs!r}')
     return names
+
+
+def _check_columns(inputs: Iterable[Input]) -> None:
+    """What functions on DataFrames stand on must have columns."""
+    for above in inputs:
+        if isinstance(above, AnyOf):
+            _check_columns(above.inputs)
+        elif isinstance(above, Source) and not above.has_columns:
+            raise BadFlow(
+                f"a DataFrame step needs columns, and what {above.name!r} gives has none, because it keeps state; "
+                "use an each step"
+            )

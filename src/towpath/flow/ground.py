@@ -153,9 +153,20 @@ class Ground:
                 "earliest)"
             )
 
+    def check_fence(self, batch: Batch) -> None:
+        """Whether a reset was begun that somebody has called off, or another wish has taken the place of."""
+        marks, since = MarkTopic(self.log, self.topics.marks), Units.of_value(batch.units).marks_since
+        if self.flow.delivery.has_marks and marks.is_fenced(batch.flow, batch.stage, batch.generation, since):
+            raise FlowHalted(
+                f"a reset of {self.name} was begun and not carried out. Topics take nothing more of its batch "
+                f"{batch.batch_id}, which was open then. Carry it out: towpath flow reset {self.flow.name}"
+            )
+
     def close(self) -> None:
+        """What is open is opened anew when it is needed again."""
         if self._sender is not None:
             self._sender.close()
+            self._sender = None
 
     @property
     def topic_ids(self) -> dict[str, str]:

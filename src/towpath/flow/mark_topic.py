@@ -89,6 +89,11 @@ class MarkTopic:
         """The marks that are committed and were written since then."""
         return {each.mark for each in self._entries(start) if each.deliveries is not None}
 
+    def is_fenced(self, flow: str, stage: str, generation: int, start: Mapping[int, int]) -> bool:
+        """Whether a generation has been kept out since then."""
+        unit = Mark(flow, stage, generation, NO_BATCH, "", "")
+        return any(each.keeps_out(unit) for each in self._entries(start))
+
     def parts(self, unit: Mark, start: Mapping[int, int]) -> dict[int, Said]:
         """The parts of a unit that are there, by number. Its producer must have been opened before.
 

@@ -29,6 +29,8 @@ DELIVERED = f"{PREFIX}{error_record.DELIVERED}"
 TICK = f"{PREFIX}tick"
 SHARD = f"{PREFIX}shard"
 
+LAST_MS = 253_402_300_800_000  # the end of the year 9999
+
 # What a record that fails again takes along into the error topic.
 CARRIED = (
     INPUT_TOPIC,
@@ -73,9 +75,8 @@ def said_by(headers: Headers) -> dict[str, str]:
 
 def first_reading(said: Mapping[str, str]) -> FirstReading:
     """`KeyError` or `ValueError` when these are not the headers of a record that comes back."""
-    partition, offset = int(said[INPUT_PARTITION]), int(said[INPUT_OFFSET])
-    if partition < 0 or offset < 0:
-        raise ValueError(f"partition {partition}, offset {offset}")
+    partition = _bounded(said[INPUT_PARTITION], 1 << 31)
+    offset = _bounded(said[INPUT_OFFSET], 1 << 63)
     timestamp = said.get(INPUT_TIMESTAMP)
     return FirstReading(
         said[STAGE],
@@ -83,11 +84,19 @@ def first_reading(said: Mapping[str, str]) -> FirstReading:
         said[INPUT_TOPIC_ID],
         partition,
         offset,
-        None if timestamp is None else int(timestamp),
+        None if timestamp is None else _bounded(timestamp, LAST_MS, -LAST_MS),
         said.get(CORRELATION, ""),
-        int(said.get(ATTEMPT, 1)),
+        _bounded(said.get(ATTEMPT, "1"), 1 << 31),
         delivered_to(said),
     )
+
+
+def _bounded(text: str, end: int, start: int = 0) -> int:
+    """A number within bounds: what is larger than its column would end the batch that reads it."""
+    number = int(text)
+    if not start <= number < end:
+        raise ValueError(f"{text[:40]!r} is not from {start} to {end - 1}")
+    return number
 
 
 def delivered_to(said: Mapping[str, str]) -> Delivered:

@@ -58,6 +58,7 @@ class Searching:
         self._deadline = 0.0  # begins with the first search, not with the batch
         self._last_failure: Exception | None = None
         self._passed = 0
+        self._has_died = False  # a worker, without a record that is to blame
         self._doubtful: list[Range] = []  # set aside for a cause that nobody knows
 
     def may_find(self, error: Exception) -> bool:
@@ -67,7 +68,10 @@ class Searching:
         )
 
     def run(self, error: Exception, reports: Path | None) -> None:
-        """Raises the error when it is no record's fault, `FlowHalted` when the search would take too long."""
+        """Afterwards the job may be run again, without what was found.
+
+        Raises the error when it is no record's fault, `FlowHalted` when the search would take too long.
+        """
         if self._doubtful and not self._is_known(error):
             self._take_back()
             raise error
@@ -75,7 +79,7 @@ class Searching:
         logger.warning("batch %d of %s fails as a whole: searching", self._batch.batch_id, self._ground.name)
         suspected = self._suspected(reports)
         found = [place for place in suspected if not self._is_ending() and self._dies(place)]
-        if not found and not self._is_ending():
+        if not found and not self._is_ending() and not self._is_first_death(error):
             found = self._searched(error)
         for place in found:
             failure = self._failure(error, suspected.get(place, self._steps()))
@@ -84,6 +88,13 @@ class Searching:
             self._doubtful = found
         if self._is_ending():
             raise BatchGivenUp
+
+    def _is_first_death(self, error: Exception) -> bool:
+        """Whether somebody else may have ended the worker, for want of memory or by hand: then it is not searched."""
+        if self._has_died or not is_worker_death(error):
+            return False
+        self._has_died = True
+        return True
 
     def _check_limits(self, error: Exception) -> None:
         """Where record after record ends its worker, it is no single record's fault."""

@@ -90,6 +90,11 @@ class Case:
             return frozenset({self.target})
         return frozenset({self.target, "files" if self.target in MAY_REFUSE else "sqlite"})
 
+    @property
+    def _writes_to_log(self) -> bool:
+        is_tick = self.shape.is_timed and self.point in APPENDS
+        return is_tick or self.shape.has_failures or bool(self.sinks & {"topic", "kafka"})
+
     def why_not(self) -> str | None:
         """Why the point cannot be passed; None: it is."""
         is_exact = self.strategy is Strategy.EXACTLY_ONCE
@@ -101,8 +106,10 @@ class Case:
             return "only at-most-once goes ahead"
         if self.point in LOG and not is_exact:
             return "only exactly-once uses transactions of the log"
-        if self.point in APPENDS and is_exact:
-            return "exactly-once appends nothing outside a transaction"
+        if self.point in APPENDS and is_exact and not self.shape.is_timed:
+            return "exactly-once appends nothing outside a transaction, but for ticks"
+        if self.point in (*LOG, *APPENDS) and not self._writes_to_log:
+            return "no topic is an output, and no record fails"
         if self.point in WITH_MARKS and not is_exact:
             return "only exactly-once writes tables with marks"
         owners = {sink for sink, points in OF_SINK.items() if self.point in points}

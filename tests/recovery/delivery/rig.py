@@ -45,7 +45,7 @@ class Rig:
         """Everything that is wrong in the end."""
         self.prepare()
         for crash_at in self.case.crashes:
-            self.fired.append(self.attempt(crash_at) or (self._is_second_stage() and self.attempt(self.case.point)))
+            self.fired.append(self.attempt(crash_at) or (self._is_chain and self.attempt(self.case.point)))
         self.finish()
         return self.problems()
 
@@ -60,9 +60,10 @@ class Rig:
         if self.case.shape.is_timed:  # the alarms are set, and nobody has been woken
             assert self.attempt(CrashPoint.BATCH_COMMITTED)
 
-    def _is_second_stage(self) -> bool:
-        """Whether it has to die in the second stage, which may have found nothing to do before the first was done."""
-        return self.case.passed > 1 and self.case.shape.stages > 1
+    @property
+    def _is_chain(self) -> bool:
+        """Then the second stage may find nothing to do before the first is done: what only it passes comes later."""
+        return self.case.shape.stages > 1
 
     def attempt(self, crash_at: str | None = None, *, when_free: bool = False) -> bool:
         """Run until idle or until death; whether it has died. The next one knows nothing of it."""

@@ -45,6 +45,11 @@ class Shape:
     partitions: int = 2
     padding: int = 0  # bytes, so that a unit is cut into parts
 
+    @property
+    def has_failures(self) -> bool:
+        """Whether something goes to the error topic."""
+        return not {RAISING, BROKEN, REFUSED}.isdisjoint(self.kinds)
+
     def values(self, start: int, stop: int) -> list[tuple[int, bytes]]:
         """Numbers and texts of some records; of one kind each, in turn."""
         made = []
