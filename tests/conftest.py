@@ -22,7 +22,7 @@ from towpath.testing import servers
 from towpath.testing.quick_java import quicken_servers, quicken_spark
 from towpath.testing.servers import postgres_server
 
-pytest_plugins = ["tests.support.cli", "tests.support.logs", "tests.support.spark", "tests.support.flows"]
+pytest_plugins = [f"tests.support.{name}" for name in ("cli", "logs", "spark", "flows", "reports")]
 
 # How long an example takes says nothing on a machine that has other things to do.
 hypothesis.settings.register_profile("towpath", deadline=None)
