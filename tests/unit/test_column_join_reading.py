@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from tests.support.column_join import Row, batch_of, order
 
 from towpath.flow.codes import ErrorCode
@@ -46,6 +47,16 @@ def test_reading(tmp_path: Path) -> None:
     assert counts.lowest == {"orders/0": 5}
     assert counts.event_times == {"both/order": 5}
     assert counts.placed == {"joining": -1, "aggregated": 2}
+
+
+@pytest.mark.parametrize("value", [b"oops", b'{"order": {"n": 1, "n": 2}}', b"[1]"])
+def test_what_was_read_before_and_somebody_has_spoiled_fails_alone(tmp_path: Path, value: bytes) -> None:
+    rows = [order(5, 7, 0), Row("orders", 6, value), Row("orders", 7, {"given": "x" * 200})]
+    said = [Verdict(), Verdict(was_read=True), Verdict(given=[{"n": 1}], by="both", was_read=True)]
+    reading = ReadRecords("both", 100, "refuse", None, {})
+    [chunk] = reading.chunks(iter([judged(rows, said)]), Report(tmp_path, "segment0-0"))
+    assert [*chunk.failed] == [1]
+    assert chunk.inputs == [0, 2]
 
 
 def test_the_row_of_a_batch_has_its_watermark() -> None:

@@ -80,11 +80,29 @@ def test_what_came_without_its_key_and_comes_back_with_it_is_new() -> None:
 
 def test_what_was_joined_before_goes_on_and_what_waits_is_not_doubled() -> None:
     shard = Shard()
-    assert shard.back("a", 5, {"one": {}, "id": 1}, (JOINED, b"[]")) is None
+    joined = (JOINED, b'[["a", 0, 5], ["b", 0, 1], ["c", 0, 1]]')
+    for more in ([joined], [(JOINED, b"of the sender"), joined]):
+        assert shard.back("a", 5, {"one": {}}, *more) == Verdict(was_read=True), "also if it is longer than a record"
     assert shard.back("a", 5, {"id": 1}) == Verdict(Place.JOINING)
     assert shard.back("a", 5, {"id": 1}) == Verdict(Place.DUPLICATE)
     assert shard.back("other", 5, {"id": 1}) is None, "of another source"
     assert shard.run("d", {"id": 1}) is None
+
+
+@pytest.mark.parametrize("text", [b"sender's own", b"[]", b"5", b'[["b", 0, 5]]', b'[["a", 0, 4]]', b"[null]", b""])
+def test_a_header_of_the_sender_does_not_take_a_replay_past_the_join(text: bytes) -> None:
+    assert Shard().back("a", 5, {"id": 1}, (JOINED, text)) == Verdict(Place.JOINING)
+
+
+def test_what_is_joined_may_be_longer_than_a_record() -> None:
+    shard = Shard()
+    long = "x" * 900
+    shard.run("a", {"id": 1, "long": long})
+    shard.run("b", {"id": 1, "long": long})
+    verdict = shard.run("c", {"id": 1})
+    assert verdict is not None
+    assert len(verdict.value or b"") > shard.keeper.max_bytes
+    assert verdict.was_read
 
 
 def test_what_has_waited_long_enough_is_delivered_with_null() -> None:
@@ -103,7 +121,7 @@ def test_what_has_waited_long_enough_is_delivered_with_null() -> None:
     assert {verdict.by for verdict in (first, second, none)} == {"joined"}
     assert shard.state == {}
     back = TICK._replace(value=first.value, headers=((JOINED, b"[]"),))
-    assert shard.keeper.wake([back], shard.state, 0) == [Verdict(by="joined")], "it goes on as it is"
+    assert shard.keeper.wake([back], shard.state, 0) == [Verdict(by="joined", was_read=True)], "it goes on as it is"
 
 
 def test_or_goes_to_the_error_topic() -> None:

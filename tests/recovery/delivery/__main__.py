@@ -22,7 +22,7 @@ from tests.recovery.delivery.recovering import Order, Recovering
 
 from towpath.testing import servers
 
-LIMIT_S = 240  # of one case: a child with a Spark of its own, on a busy machine
+LIMIT_S = 600  # of one case: a walk of thirty crashes, or a child with a Spark of its own, on a busy machine
 EVERY_S = 15  # seconds between two lines of progress
 
 

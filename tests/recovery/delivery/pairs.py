@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import combinations, product
+from itertools import combinations
 
-from tests.recovery.delivery.points import POINTS, Case, product_of
+from tests.recovery.delivery.points import Case
 
 Pair = tuple[int, str, int, str]
 
@@ -36,24 +36,6 @@ def pairwise(cases: Sequence[Case]) -> list[Case]:
             left -= new
             chosen.append(cases[number])
     return chosen
-
-
-def twice() -> list[Case]:
-    """Every point, and then in the recovery every point that can be passed by the same case, each in one case."""
-    by_point: dict[str, list[Case]] = {}
-    for case in product_of():
-        by_point.setdefault(case.point, []).append(case)
-    made = []
-    for number, (first, second) in enumerate(product(POINTS, repeat=2)):
-        fitting = [
-            case
-            for case in by_point.get(first, ())
-            if Case(case.shape, case.strategy, case.target, second).why_not() is None
-        ]
-        if fitting:
-            case = fitting[number % len(fitting)]
-            made.append(Case(case.shape, case.strategy, case.target, first, second))
-    return made
 
 
 def table(cases: Sequence[Case]) -> str:

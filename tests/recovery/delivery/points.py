@@ -55,33 +55,31 @@ NOTHING_GIVEN_UP = frozenset({P.GENERATION_BEGUN, P.BATCH_FIXED, P.BATCH_SNAPSHO
 
 @dataclass(frozen=True)
 class Case:
-    """One crash, or two."""
+    """One crash."""
 
     shape: Shape
     strategy: Strategy
     target: str
     point: P
-    second: P | None = None
     passed: int = 1  # at which pass of the point it dies
 
     def __str__(self) -> str:
-        return "-".join((self.shape.name, self.strategy, self.target, *self.crashes))
+        return "-".join((self.shape.name, self.strategy, self.target, self.crash_at))
 
     @property
-    def crashes(self) -> tuple[str, ...]:
-        """Where the attempts die, one after the other, as `TOWPATH_CRASH` has it."""
-        first = self.point if self.passed == 1 else f"{self.point}:{self.passed}"
-        return (first, *((self.second,) if self.second else ()))
+    def crash_at(self) -> str:
+        """As `TOWPATH_CRASH` has it."""
+        return self.point if self.passed == 1 else f"{self.point}:{self.passed}"
 
     @property
     def batch(self) -> int:
         """In which batch it dies: the first or the second, in turn over the shapes and over all else."""
-        if self.point is P.GENERATION_BEGUN or self.shape.is_remade:
+        if self.point is P.GENERATION_BEGUN or self.shape.is_remade or self.shape.is_first:
             return 0
         if self.shape.is_timed:
             return 1
         number = list(SHAPES).index(self.shape.name) if self.shape.name in SHAPES else 0
-        return (number + sum(map(ord, f"{self.strategy}{self.target}{self.point}{self.second}"))) % 2
+        return (number + sum(map(ord, f"{self.strategy}{self.target}{self.point}"))) % 2
 
     @property
     def sinks(self) -> frozenset[str]:

@@ -56,7 +56,7 @@ class Retrying:
             "strategy": rig.case.strategy,
             "target": told(rig.target),
             "other": told(rig.other),
-            "crash_at": rig.case.crashes[0],
+            "crash_at": rig.case.crash_at,
             "once": str(once),
             "answer": str(answer),
         }

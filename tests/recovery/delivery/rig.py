@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
 from tests.recovery.delivery.points import NOTHING_GIVEN_UP, Case
-from tests.recovery.delivery.shape import COUNT, Seen
+from tests.recovery.delivery.shape import COUNT, ROUND, Seen
 from tests.recovery.delivery.targets import Target
 from tests.support.flows import World
 from tests.support.logs import everything
@@ -40,14 +40,29 @@ class Rig:
     other: Target
     fired: list[bool] = field(default_factory=list)
     sent: int = 0  # records
+    count: int = 0  # numbers
+    is_walk: bool = False
 
     def run(self) -> list[str]:
         """Everything that is wrong in the end."""
         self.prepare()
-        for crash_at in self.case.crashes:
-            self.fired.append(self.attempt(crash_at) or (self._is_chain and self.attempt(self.case.point)))
+        self.fired.append(self.crash(self.case.crash_at))
         self.finish()
         return self.problems()
+
+    def walk(self, points: Sequence[CrashPoint]) -> list[str]:
+        """Die at each of them: every attempt recovers from the death before, with new records to go on with."""
+        self.is_walk = True
+        for number, point in enumerate(points):
+            self.send(number * ROUND, (number + 1) * ROUND)
+            if not self.crash(point):
+                return [f"nobody came by {point}, after {', '.join(points[:number])}"]
+        self.finish()
+        return [f"{problem}; it had died at {', '.join(points)}" for problem in self.problems()]
+
+    def crash(self, crash_at: str) -> bool:
+        """Whether somebody came by. The second stage of a chain may have found nothing to do at first."""
+        return self.attempt(crash_at) or (self.case.shape.stages > 1 and self.attempt(crash_at.partition(":")[0]))
 
     def prepare(self) -> None:
         """All that comes before the attempt that is to die."""
@@ -59,11 +74,6 @@ class Rig:
         self.send(COUNT // 2, COUNT)
         if self.case.shape.is_timed:  # the alarms are set, and nobody has been woken
             assert self.attempt(CrashPoint.BATCH_COMMITTED)
-
-    @property
-    def _is_chain(self) -> bool:
-        """Then the second stage may find nothing to do before the first is done: what only it passes comes later."""
-        return self.case.shape.stages > 1
 
     def attempt(self, crash_at: str | None = None, *, when_free: bool = False) -> bool:
         """Run until idle or until death; whether it has died. The next one knows nothing of it."""
@@ -100,6 +110,7 @@ class Rig:
                 records = [NewRecord(text, b"%d" % n) for n, text in self.case.shape.values(start, stop)]
                 log.append(name, records)
                 self.sent += len(records)
+        self.count = max(self.count, stop)
 
     def make_again(self) -> None:
         """Delete the topics that are read, and make new ones of the same names."""
@@ -124,7 +135,7 @@ class Rig:
         targets = {name: self.other if name == "other" else self.target for name in shape.outputs}
         rows = {name: target.rows(name, log) for name, target in targets.items()}
         failed = Counter(_number(record.value or b"") for record in everything(log, self.flow().error_topic))
-        return Seen(rows, failed, sum(counts["forfeited"] for counts in self._counts().values()))
+        return Seen(rows, failed, self.count, sum(counts["forfeited"] for counts in self._counts().values()))
 
     def problems(self) -> list[str]:
         self.world.connect()
@@ -148,7 +159,7 @@ class Rig:
 
     def _may_give_up(self) -> bool:
         """The stages of a chain die together: when one dies in a safe place, the other may be anywhere."""
-        is_safe = {self.case.point, self.case.second or self.case.point} <= NOTHING_GIVEN_UP
+        is_safe = self.case.point in NOTHING_GIVEN_UP and not self.is_walk
         is_alone = self.case.shape.stages == 1
         return self.case.strategy is Strategy.AT_MOST_ONCE and not (is_safe and is_alone)
 
@@ -168,7 +179,8 @@ class Rig:
 def _number(text: bytes) -> int:
     """Also of a text that is no JSON."""
     try:
-        return int(json.loads(text)["n"])
+        document = json.loads(text)
+        return int(document.get("one", document)["n"])
     except ValueError:
         return int(text.removeprefix(b'{"n": ').rstrip(b","))
 

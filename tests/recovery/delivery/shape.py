@@ -15,6 +15,7 @@ from towpath.flow.strategy import Strategy
 GOOD, FILTERED, UNMET, RAISING, REFUSED, BROKEN = "good", "filtered", "unmet", "raising", "refused", "broken"
 KINDS = (GOOD, GOOD, GOOD, FILTERED, RAISING, BROKEN)
 COUNT = 18
+ROUND = 6  # records that hold all kinds
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Seen:
 
     outputs: Mapping[str, Rows]
     failed: Counter[int]  # error records, by number of the record
+    count: int  # how many numbers were sent, from 0 on
     forfeited: int = 0  # inputs that the ledger has given up
 
 
@@ -40,6 +42,7 @@ class Shape:
     copies: int = 1  # how often each record is sent
     repeats: bool = False  # whether the second sending has all of the first once more
     stages: int = 1
+    is_first: bool = False  # whether the first batch of all dies
     is_remade: bool = False  # whether its topics are deleted and made again between the batches
     is_timed: bool = False  # whether what comes out comes in a batch of timers, after that of the records
     partitions: int = 2
@@ -61,8 +64,8 @@ class Shape:
             made += [(n, text.encode())] * self.copies
         return made
 
-    def numbers(self, *kinds: str) -> set[int]:
-        return {n for n in range(COUNT) if self.kinds[n % len(self.kinds)] in kinds}
+    def numbers(self, seen: Seen, *kinds: str) -> set[int]:
+        return {n for n in range(seen.count) if self.kinds[n % len(self.kinds)] in kinds}
 
 
 def compared(

@@ -41,7 +41,7 @@ def _each(document: Document) -> Document | None:
 
 
 def _errors(shape: Shape, seen: Seen, strategy: Strategy, *kinds: str) -> Iterator[str]:
-    expected = Counter(dict.fromkeys(shape.numbers(*kinds), len(shape.topics)))
+    expected = Counter(dict.fromkeys(shape.numbers(seen, *kinds), len(shape.topics)))
     yield from compared("errors", seen.failed, expected, strategy, seen.forfeited)
 
 
@@ -62,7 +62,7 @@ def _single(strategy: Strategy, target: Target, other: Target) -> Flow:
 
 def _check_single(seen: Seen, strategy: Strategy) -> Iterator[str]:
     found = children(seen.outputs["main"])
-    yield from compared("main", found, once(SINGLE.numbers(GOOD)), strategy, seen.forfeited)
+    yield from compared("main", found, once(SINGLE.numbers(seen, GOOD)), strategy, seen.forfeited)
     yield from _errors(SINGLE, seen, strategy, RAISING, BROKEN)
 
 
@@ -88,7 +88,7 @@ def _only(side: str) -> Callable[[Document], Document | None]:
 
 def _check_fork(seen: Seen, strategy: Strategy) -> Iterator[str]:
     both = children([*seen.outputs["left"], *seen.outputs["right"]])
-    yield from compared("both sides", both, once(FORK.numbers(GOOD)), strategy, seen.forfeited)
+    yield from compared("both sides", both, once(FORK.numbers(seen, GOOD)), strategy, seen.forfeited)
     yield from _errors(FORK, seen, strategy, RAISING, BROKEN)
 
 
@@ -110,7 +110,7 @@ def _born(document: Document) -> list[Document]:
 
 
 def _check_many(seen: Seen, strategy: Strategy) -> Iterator[str]:
-    yield from families("main", seen.outputs["main"], MANY.numbers(GOOD), seen, strategy)
+    yield from families("main", seen.outputs["main"], MANY.numbers(seen, GOOD), seen, strategy)
     yield from _errors(MANY, seen, strategy, RAISING, BROKEN)
 
 
@@ -128,7 +128,7 @@ def _refusing(strategy: Strategy, target: Target, other: Target) -> Flow:
 def _check_refusing(seen: Seen, strategy: Strategy) -> Iterator[str]:
     for output in ("main", "other"):
         found = children(seen.outputs[output])
-        yield from compared(output, found, once(REFUSING.numbers(GOOD)), strategy, seen.forfeited)
+        yield from compared(output, found, once(REFUSING.numbers(seen, GOOD)), strategy, seen.forfeited)
     yield from _errors(REFUSING, seen, strategy, RAISING, BROKEN, REFUSED)
 
 
@@ -168,7 +168,7 @@ def _any_of(strategy: Strategy, target: Target, other: Target) -> Flow:
 
 
 def _check_any_of(seen: Seen, strategy: Strategy) -> Iterator[str]:
-    expected = Counter(dict.fromkeys(((n, 0) for n in ANY_OF.numbers(GOOD)), 2))
+    expected = Counter(dict.fromkeys(((n, 0) for n in ANY_OF.numbers(seen, GOOD)), 2))
     yield from compared("main", children(seen.outputs["main"]), expected, strategy, seen.forfeited)
     yield from _errors(ANY_OF, seen, strategy, RAISING, BROKEN)
 
@@ -178,7 +178,7 @@ def _check_any_of(seen: Seen, strategy: Strategy) -> Iterator[str]:
 
 def _check_parts(seen: Seen, strategy: Strategy) -> Iterator[str]:
     found = children(seen.outputs["main"])
-    yield from compared("main", found, once(PARTS.numbers(GOOD)), strategy, seen.forfeited)
+    yield from compared("main", found, once(PARTS.numbers(seen, GOOD)), strategy, seen.forfeited)
     yield from _errors(PARTS, seen, strategy, RAISING)
 
 
@@ -196,7 +196,8 @@ CHAIN = Shape("chain", _chain, ("main",), _check_many, is_deterministic=False, s
 WIDE = Shape("wide", _wide, ("main",), _check_single, is_deterministic=False)
 ANY_OF = Shape("any-of", _any_of, ("main",), _check_any_of, topics=("in", "in2"))
 REMADE = Shape("remade", _many, ("main",), _check_many, is_deterministic=False, is_remade=True)
-ALL = (SINGLE, FORK, MANY, REFUSING, CHAIN, WIDE, ANY_OF, REMADE, *WITH_STATE)
+FIRST = Shape("first", _many, ("main",), _check_many, is_deterministic=False, is_first=True)
+ALL = (SINGLE, FIRST, FORK, MANY, REFUSING, CHAIN, WIDE, ANY_OF, REMADE, *WITH_STATE)
 SHAPES = {shape.name: shape for shape in ALL}
 
 # Not in the product: it only differs where a unit has parts.

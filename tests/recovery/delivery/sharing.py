@@ -96,7 +96,8 @@ class Sharing:
 
 def _told(item: pytest.Item) -> dict[str, str]:
     callspec = getattr(item, "callspec", None)
-    case = callspec.params.get("case") if callspec is not None else None
+    params = callspec.params if callspec is not None else {}
+    case = params.get("case", params.get("walk"))
     shape = getattr(getattr(case, "shape", None), "name", "-")
     return {
         "id": item.nodeid,

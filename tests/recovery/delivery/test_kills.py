@@ -39,7 +39,7 @@ def killed(rig: Rig) -> list[str]:
         "other": told(rig.other),
     }
     log = world.home / "child.log"
-    crash_at = case.crashes[0]
+    crash_at = case.crash_at
     for is_last in (case.shape.stages == 1, True):  # the second stage may have found nothing to do as yet
         with ChildProcess("tests.recovery.delivery.act", order, log=log, crash_at=crash_at, cwd=ROOT) as child:
             if is_last:

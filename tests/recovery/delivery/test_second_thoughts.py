@@ -61,7 +61,7 @@ def decided_once(rig: Rig) -> None:
     runtime.log.append(rig.topics[0], [NewRecord(text, b"%d" % LATER)])
     rig.world.close()
     rig.world.runtimes.clear()
-    assert rig.attempt(rig.case.crashes[0]), "nobody came by there"
+    assert rig.attempt(rig.case.crash_at), "nobody came by there"
     set_rule(rig.target, is_there=False)
     rig.finish()
     rig.world.connect()

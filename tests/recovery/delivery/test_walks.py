@@ -1,0 +1,38 @@
+"""Crash after crash, at every point with every strategy, sink and shape; of any two points, the one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.recovery.delivery.points import Case, product_of
+from tests.recovery.delivery.rig import Rig
+from tests.recovery.delivery.shapes import MANY, STATEFUL
+from tests.recovery.delivery.walks import SHAPES_OF_WALKS, Walk, possible_steps, walks
+
+from towpath.flow.strategy import Strategy
+
+MakeRig = Callable[[Case], Rig]
+WALKS = walks()
+FAST = [
+    next(walk for walk in WALKS if walk.shape is MANY and walk.strategy is Strategy.EXACTLY_ONCE),
+    next(walk for walk in WALKS if walk.shape is STATEFUL and walk.strategy is Strategy.AT_MOST_ONCE),
+]
+
+
+@pytest.mark.parametrize("walk", FAST, ids=str)
+def test_walk(walk: Walk, make_rig: MakeRig) -> None:
+    assert make_rig(walk.case).walk(walk.points) == []
+
+
+@pytest.mark.recover
+@pytest.mark.parametrize("walk", WALKS, ids=str)
+def test_walks(walk: Walk, make_rig: MakeRig) -> None:
+    test_walk(walk, make_rig)
+
+
+def test_walks_hold_every_point_and_every_step() -> None:
+    cases = product_of(SHAPES_OF_WALKS)
+    found = {(walk.shape.name, walk.strategy, walk.target, point) for walk in WALKS for point in walk.points}
+    assert found == {(case.shape.name, case.strategy, case.target, case.point) for case in cases}
+    assert {step for walk in WALKS for step in walk.steps} >= possible_steps(cases)
