@@ -37,23 +37,32 @@ class Dues:
         self._sql = Queries("towpath.flow", "dues", database.dialect)
         self._lock = Lock()
         self._generation = 0
+        self._changes = 0  # what is read from the table while one comes may be older than it
         self._known: dict[Shard, list[int]] = {}
 
     def read(self, stage: Stage) -> None:
         """Look into the table, unless it is known what it has."""
-        if self._generation == stage.generation:
-            return
+        while self._generation != stage.generation:
+            self._read(stage)
+
+    def _read(self, stage: Stage) -> None:
+        """Nothing is taken of it if there is news meanwhile: a lock would let the commit of a batch wait for us."""
+        with self._lock:
+            changes = self._changes
         which = {"flow": stage.flow, "stage": stage.name, "generation": stage.generation}
         with self._database.transaction() as tx:
             tx.run(self._sql["forget_dues"], which)
             rows = tx.rows(self._sql["read_dues"], which)
+        known = {Shard(operator, number): json.loads(due) for operator, number, due in rows}
         with self._lock:
-            self._known = {Shard(operator, number): json.loads(due) for operator, number, due in rows}
-            self._generation = stage.generation
+            if changes == self._changes:
+                self._known, self._generation = known, stage.generation
 
     def forget(self) -> None:
         """Look into the table at the next `read`."""
-        self._generation = 0
+        with self._lock:
+            self._generation = 0
+            self._changes += 1
 
     def save(self, tx: Transaction, stage: Stage, told: Mapping[str, Sequence[int]]) -> None:
         """What the workers of a batch have told, in the transaction of its commit."""
@@ -70,6 +79,7 @@ class Dues:
     def _keep(self, news: Mapping[Shard, list[int]]) -> None:
         with self._lock:
             self._known.update(news)
+            self._changes += 1
 
     def at(self, clock: Callable[[int], int]) -> dict[Shard, int]:
         """How many things are due, for each shard that has some. `clock` has the time of an operator, in ms."""

@@ -33,7 +33,8 @@ class Ticker:
         self._generation = 0
         self._sent: dict[Shard, list[Position]] = {}
         self._stops: Mapping[Spot, int] = {}  # up to where batches have read
-        self._watermarks: Mapping[str, int | None] | None = None  # by source; None: ask the ledger
+        self._commits = 0  # that were told
+        self._watermarks: tuple[int, Mapping[str, int]] | None = None  # by source, and after which commit it was asked
 
     def look(self) -> None:
         """Send what is due. What cannot be sent now is sent at the next look."""
@@ -43,7 +44,6 @@ class Ticker:
         if self._generation != ground.row.generation:
             self._generation, self._sent = ground.row.generation, {}
         try:
-            ground.dues.read(ground.row)
             wanted = {shard: count for shard, count in self._due().items() if not self._is_underway(shard)}
             if wanted:
                 self._send(wanted)
@@ -65,6 +65,7 @@ class Ticker:
         return any(offset >= stops.get((id, partition), 0) for partition, offset in self._sent.get(shard, ()))
 
     def _due(self) -> dict[Shard, int]:
+        self._ground.dues.read(self._ground.row)
         return self._ground.dues.at(self._time)
 
     def _time(self, operator: int) -> int:
@@ -72,10 +73,14 @@ class Ticker:
         source = self._column_joins.get(operator)
         if source is None:
             return round(time.time() * 1000)
-        if self._watermarks is None:
-            self._watermarks = self._ground.watermarks()
-        watermark = self._watermarks.get(source)
-        return NEVER if watermark is None else watermark
+        return self._asked_watermarks().get(source, NEVER)
+
+    def _asked_watermarks(self) -> Mapping[str, int]:
+        """As the ledger has them. A batch may be committed while it is asked: then it is asked again the next time."""
+        commits, known = self._commits, self._watermarks
+        if known is None or known[0] != commits:
+            known = self._watermarks = commits, self._ground.watermarks()
+        return known[1]
 
     @cached_property
     def _column_joins(self) -> dict[int, str]:
@@ -86,14 +91,19 @@ class Ticker:
 
     @property
     def has_due(self) -> bool:
-        """Whether there is something to be done now without any input."""
-        return self._ground.stage.is_stateful and bool(self._due())
+        """Whether there is something to be done now without any input; also when nobody can tell."""
+        try:
+            return self._ground.stage.is_stateful and bool(self._due())
+        except (LogError, DatabaseUnavailable):
+            return True
 
     def passed(self, stops: Mapping[Spot, int]) -> None:
         """A batch was committed that has read so far."""
-        self._stops, self._watermarks = stops, None
+        self._stops = stops
+        self._commits += 1
 
     def forget(self) -> None:
         """Nobody here has seen how the last batch was committed: ask the table."""
-        self._generation, self._watermarks = 0, None
+        self._generation = 0
+        self._commits += 1
         self._ground.dues.forget()

@@ -47,16 +47,24 @@ class Alarms:
         return said
 
     def _serve(self, tick: Tick) -> Verdict:
-        known = tick.document.get(GIVEN)
+        document = tick.document
+        known = None if document is None else document.get(GIVEN)
         if isinstance(known, list) and all(type(one) is dict for one in known):
             return self._gave(known)  # it has failed behind this step: the state knows, the documents are here
+        if document is None or known is not None or (tick.is_back and tick.key is None):
+            return self._spoiled()
         woken = self._first() if tick.key is None else self._parked(tick.key)
         if woken is None or self.step.on_wake is None:
             return self._gave([])
         return self._called(self.step.on_wake, tick, *woken)
 
     def _gave(self, documents: list[dict[str, Any]]) -> Verdict:
-        return Verdict(given=documents, by=self.step.name)
+        return Verdict(given=documents, by=self.step.name, was_read=bool(documents))
+
+    def _spoiled(self) -> Verdict:
+        """What it had given is in its value alone: woken again, it would be the alarm of another key."""
+        why = f"a tick that comes back has in {GIVEN!r} a list of the documents that were given, or names a key"
+        return Verdict(failure=Failure(ErrorCode.NOT_VALID, self.step.name, "BadTick", why), by=self.step.name)
 
     def _first(self) -> tuple[bytes, KeptKey, int] | None:
         while self._due:

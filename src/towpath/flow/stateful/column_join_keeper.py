@@ -15,6 +15,7 @@ from towpath.flow.failure import Failure, bounded
 from towpath.flow.nodes import Source
 from towpath.flow.place import Place
 from towpath.flow.reentry_record import INPUT_TOPIC, STAGE, first_reading, said_by
+from towpath.flow.stateful.column_alone import alone, kept_document, lone_documents, lone_text
 from towpath.flow.stateful.column_cells import cell, event_ms, join_key
 from towpath.flow.stateful.column_join import ColumnJoin
 from towpath.flow.stateful.column_left import Leaving
@@ -26,13 +27,11 @@ from towpath.flow.stateful.record_part import Field, Header, document_of
 from towpath.flow.stateful.tick import Tick
 from towpath.flow.stateful.verdict import UNMATCHED, VERDICT, Verdict, is_settled
 from towpath.flow.text.reading import Document, Unreadable, read_document
-from towpath.flow.text.writing import write
 from towpath.flow.worker.records import Records
 from towpath.log.record import Headers
 
 MOST_PER_TICK = 1_000  # documents without a partner that go with one tick, and fail together if one of them does
 TICKS_PER_REACH = 20  # that a shard gets at most while event time goes on by what the join reaches
-LONE = "unmatched"  # the field of a tick's value in which they are
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +88,24 @@ class ColumnJoinKeeper:
     def woken(self, tick: Tick, state: ShardState, watermark: int) -> Verdict:
         """What goes without a partner goes as children of the tick. One that comes back has them with it."""
         if any(name == JOINED for name, _ in tick.headers):
-            return Verdict(given=self._whole(tick.value).get(LONE, []), by=self.source.name, was_read=True)
+            return self._back(tick)
         stays = tuple(rule != "deliver" for rule in self.join.unmatched)
-        alone = [*take_hopeless(state, watermark, stays, MOST_PER_TICK)]
-        documents = [self._alone(at, self._whole(each.value)) for at, each in alone]
+        gone = [*take_hopeless(state, watermark, stays, MOST_PER_TICK)]
+        documents = [alone(self.join.names, left) for left in gone]
         verdict = Verdict(given=documents, by=self.source.name)
-        if alone:
-            value = write({LONE: documents})
-            coordinates = orjson.dumps([self._first(each.headers, each.coordinates) for _, each in alone])
-            moves = {Place.JOINING.value: -len(alone), Place.AGGREGATED.value: len(alone)}
+        if gone:
+            value = lone_text(self.join.names, gone, documents)
+            coordinates = orjson.dumps([self._first(each.headers, each.coordinates) for _, each in gone])
+            moves = {Place.JOINING.value: -len(gone), Place.AGGREGATED.value: len(gone)}
             verdict = verdict._replace(value=value, header=(JOINED, coordinates), moves=moves, was_read=True)
         return self.without_hopeless(verdict, state, watermark)
+
+    def _back(self, tick: Tick) -> Verdict:
+        try:
+            documents = lone_documents(self._whole(tick.value))
+        except ValueError as error:
+            return self.failed("BadTick", str(error))._replace(by=self.source.name)
+        return Verdict(given=documents, by=self.source.name, was_read=True)
 
     def without_hopeless(self, verdict: Verdict, state: ShardState, watermark: int) -> Verdict:
         """The verdict, with which all leave the shard that find no partner any more, but for those that want a tick."""
@@ -141,9 +147,6 @@ class ColumnJoinKeeper:
         """Of what was read before, in one piece or in parts."""
         return read_document(value, max_bytes=len(value or b""), duplicates=self.source.duplicates)
 
-    def _alone(self, input: int, document: Document) -> Document:
-        return {name: document if at == input else None for at, name in enumerate(self.join.names)}
-
     def time_ms(self, records: Records, at: int, input: int, document: Document) -> int:
         part, headers = self.join.time[input], records.headers(at)
         if part is not None:
@@ -181,7 +184,7 @@ class ColumnJoinKeeper:
 
     def joined(self, input: int, entry: Entry, document: Document, partners: Sequence[Entry]) -> Verdict:
         """One document for each partner. The record has all of them in its value, in case that it fails behind this."""
-        names, read = self.join.names, [self._whole(each.value) for each in partners]
+        names, read = self.join.names, [kept_document(each) for each in partners]
         sides: list[tuple[Any, bytes]] = [(document, entry.value), (read, _several([each.value for each in partners]))]
         texts = [orjson.dumps(name) + b": " + sides[at != input][1] for at, name in enumerate(names)]
         given = [{name: document if at == input else other for at, name in enumerate(names)} for other in read]

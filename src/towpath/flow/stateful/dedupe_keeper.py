@@ -48,6 +48,8 @@ class DedupeKeeper:
                     said[at] = rule.decide(record, state)
         if self.is_timed:
             self._touch(keys, state, now_ms)
+        else:
+            state.pop(TOUCHED, None)  # it would be out of date, should senders be forgotten again one day
         return said
 
     # Senders that are forgotten

@@ -18,11 +18,13 @@ from towpath.flow.reentry_record import STAGE, TICK, first_reading, said_by
 from towpath.flow.stateful.join import Join
 from towpath.flow.stateful.keeper import MOST_DUE, ShardState
 from towpath.flow.stateful.parts import Parts
+from towpath.flow.stateful.record_part import document_of
 from towpath.flow.stateful.slots import Entry, Slots, waiting_since
 from towpath.flow.stateful.tick import Tick
 from towpath.flow.stateful.verdict import VERDICT, Verdict, is_settled
 from towpath.flow.text.reading import Unreadable, read_document
 from towpath.flow.worker.records import Records
+from towpath.log.record import Headers
 
 JOINED = "joined-from"  # header: topic, partition and offset of all records of a joined document, as JSON
 WHOLE_TOPIC = b""
@@ -57,6 +59,9 @@ class JoinKeeper:
             coordinates = None if is_settled(settled[at]) else self._coordinates(read, at)
             if coordinates is None:
                 continue
+            if read.topics[at] == self.reentry and self._was_joined(read.headers(at), coordinates):
+                said[at] = Verdict(was_read=True)  # it goes on as it is
+                continue
             if key is None:
                 said[at] = Verdict(failure=self._failed("NoKey", f"the record has no {self.join.key}, {WHY_KEY}"))
                 continue
@@ -67,19 +72,24 @@ class JoinKeeper:
         return said
 
     def _coordinates(self, records: Records, at: int) -> tuple[str, int, int] | None:
-        """Where a record of an input was read for the first time; None: it is of none, or was joined before."""
+        """Where a record of an input was read for the first time; None: it is of none."""
         topic = records.topics[at]
         if topic != self.reentry:
             return records.coordinates(at) if topic in self.join.places else None
-        headers = records.headers(at)
-        said = said_by(headers)
-        if said.get(STAGE) != self.stage or TICK in said or any(name == JOINED for name, _ in headers):
+        said = said_by(records.headers(at))
+        if said.get(STAGE) != self.stage or TICK in said:
             return None
         try:
             first = first_reading(said)
         except (KeyError, ValueError):
             return None
         return (first.topic, first.partition, first.offset) if first.topic in self.join.places else None
+
+    def _was_joined(self, headers: Headers, coordinates: tuple[str, int, int]) -> bool:
+        """Whether what comes back has failed behind the join. A sender may have a header of that name too."""
+        text = next((value for name, value in reversed(headers) if name == JOINED), None)
+        joined, place = document_of(text), self.join.places[coordinates[0]]
+        return isinstance(joined, list) and joined[place : place + 1] == [[*coordinates]]
 
     def _joined(self, entry: Entry, waiting: Slots, read_from: str) -> Verdict | None:
         """None: it goes on as it is, to fail where it is read. What comes back has its place, or is new."""
@@ -105,17 +115,19 @@ class JoinKeeper:
         return self.join.wait_s is not None
 
     def due(self, state: ShardState) -> list[int]:
+        if not self.is_timed:
+            return []
         waiting = (waiting_since(value, MOST_DUE) for value in state.values())
         return [since_ms + self._wait_ms for since_ms in nsmallest(MOST_DUE, chain.from_iterable(waiting))]
 
     def wake(self, ticks: Sequence[Tick], state: ShardState, now_ms: int) -> list[Verdict]:
-        due = [(waiting_since(value, 1)[0], key) for key, value in state.items()] if ticks else []
+        due = [(waiting_since(value, 1)[0], key) for key, value in state.items()] if ticks and self.is_timed else []
         heapify(due)
         return [self._woken(tick, due, state, now_ms - self._wait_ms) for tick in ticks]
 
     def _woken(self, tick: Tick, due: list[tuple[int, bytes]], state: ShardState, latest_ms: int) -> Verdict:
         if any(name == JOINED for name, _ in tick.headers):
-            return Verdict(by=self.source.name)  # it comes back, with the document that has failed
+            return Verdict(by=self.source.name, was_read=True)  # it comes back, with the document that has failed
         while due and due[0][0] <= latest_ms:
             _, key = heappop(due)
             slots = Slots.of(len(self.join.inputs), state[key])
@@ -160,7 +172,7 @@ class JoinKeeper:
             for name, entry in zip(self.join.names, slot, strict=True)
         ]
         joined = orjson.dumps([entry and entry.coordinates for entry in slot])
-        return Verdict(value=b"{" + b", ".join(parts) + b"}", header=(JOINED, joined))
+        return Verdict(value=b"{" + b", ".join(parts) + b"}", header=(JOINED, joined), was_read=True)
 
     def _failed(self, name: str, message: str) -> Failure:
         return Failure(ErrorCode.NOT_VALID, self.source.name, name, message)

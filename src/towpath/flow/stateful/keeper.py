@@ -37,7 +37,7 @@ class Timed(Protocol):
 
     @property
     def is_timed(self) -> bool:
-        """Whether there is anything of that kind, as it is declared."""
+        """Whether there is anything of that kind, as it is declared. Ticks may come though there is not, any more."""
 
     def due(self, state: ShardState) -> list[int]:
         """When something of the shard is due, in ms since 1970, the earliest first, at most `MOST_DUE`.

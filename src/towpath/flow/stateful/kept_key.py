@@ -36,8 +36,9 @@ class KeptKey(NamedTuple):
         return self.text == b"{}" and self.due_ms is None and self.parked_ms is None
 
     def expires_ms(self, expire_ms: int) -> int | None:
-        """When it is forgotten; None: not before it was woken."""
-        return None if self.due_ms is not None else self.touched_ms + expire_ms
+        """When it is forgotten; None: not before it was woken, be it by a replay."""
+        is_to_wake = self.due_ms is not None or self.parked_ms is not None
+        return None if is_to_wake else self.touched_ms + expire_ms
 
 
 def put(state: ShardState, key: bytes, kept: KeptKey) -> None:
@@ -53,6 +54,12 @@ def forget_expired(state: ShardState, expire_ms: int, now_ms: int) -> None:
         expires_ms = KeptKey(*value).expires_ms(expire_ms)
         if expires_ms is not None and expires_ms <= now_ms:
             del state[key]
+
+
+def without_alarms(state: ShardState) -> None:
+    """Nobody is to be woken any more: alarms of before would ring, and keep their keys, for ever."""
+    for key, value in [(key, value) for key, value in state.items() if len(value) > 2]:
+        put(state, key, KeptKey(*value[:2]))
 
 
 def due_times(state: ShardState, expire_ms: int | None) -> list[int]:

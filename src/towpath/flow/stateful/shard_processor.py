@@ -49,8 +49,9 @@ class ShardProcessor(StatefulProcessor):
         keys = records.column(KEY).to_pylist()
         said = self._keeper.decide(records, keys, state, now_ms)
         records = records.drop_columns([KEY])
-        if isinstance(self._keeper, Timed) and self._keeper.is_timed:
-            ticks = self._ticks.of(records)
+        ticks = self._ticks.of(records) if isinstance(self._keeper, Timed) else {}
+        # A tick may be of a flow that had other timers: it makes its shard tell that nothing is due any more.
+        if isinstance(self._keeper, Timed) and (ticks or self._keeper.is_timed):
             for at, verdict in zip(ticks, self._keeper.wake([*ticks.values()], state, now_ms), strict=True):
                 said[at] = verdict
             self._tell_due(self._keeper.due(state), shard, records, said)

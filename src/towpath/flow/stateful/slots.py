@@ -98,9 +98,15 @@ class Slots:
 def waiting_since(value: Any, most: int) -> list[int]:
     """Since when the slots of a key wait that have waited longest, from the value that is kept."""
     queues, open = value
-    heads = [[entry[4] for entry in islice(queue, most)] for queue in queues]
+    heads = [[_since_ms(entry) for entry in islice(queue, most)] for queue in queues]
     by_place = [min(each for each in place if each is not None) for place in zip_longest(*heads)]
-    return nsmallest(most, [*by_place, *(min(entry[4] for entry in slot) for slot in open)])
+    return nsmallest(most, [*by_place, *(min(map(_since_ms, slot)) for slot in open)])
+
+
+def _since_ms(entry: Sequence[Any]) -> int:
+    """What was kept by a version that noted no time has waited long enough."""
+    since_ms: int = entry[4] if len(entry) > 4 else 0
+    return since_ms
 
 
 def _since_of(slot: Sequence[Entry]) -> int:

@@ -10,6 +10,8 @@ from typing import Any
 from towpath.errors import BadFlow
 from towpath.flow.stateful.record_part import RecordPart
 
+LAST_MS = 253_402_300_799_999  # of the year 9999
+
 
 @dataclass(slots=True)
 class Moment:
@@ -35,12 +37,16 @@ class Moment:
         """Have `on_wake` called for this key at that time, in ms since 1970, or soon after it."""
         if not self.can_wake:
             raise TypeError("nobody could be woken: give the step on_wake=")
-        if type(ms) is not int or ms < 0:
+        if type(ms) is not int:
             raise TypeError(f"a time is a whole number of milliseconds since 1970, not {ms!r}")
+        if not 0 <= ms <= LAST_MS:
+            raise ValueError(f"a time is in milliseconds since 1970, from 0 to {LAST_MS} (the year 9999), not {ms!r}")
         self.next_ms = ms
 
     def wake_in(self, seconds: float) -> None:
         """The same, so many seconds after the time of the batch."""
+        if not abs(seconds) <= LAST_MS:  # also what is no number at all
+            raise ValueError(f"nobody can wait for {seconds!r} seconds")
         self.wake_at(self.now_ms + round(seconds * 1000))
 
     def sleep(self) -> None:

@@ -16,7 +16,7 @@ from towpath.flow.reentry_record import INPUT_TOPIC, STAGE, said_by
 from towpath.flow.stateful.alarms import Alarms
 from towpath.flow.stateful.given import Document, several
 from towpath.flow.stateful.keeper import ShardState
-from towpath.flow.stateful.kept_key import KeptKey, due_times, forget_expired, put
+from towpath.flow.stateful.kept_key import KeptKey, due_times, forget_expired, put, without_alarms
 from towpath.flow.stateful.parts import Parts
 from towpath.flow.stateful.stateful_step import Moment, StatefulStep
 from towpath.flow.stateful.tick import Tick
@@ -136,6 +136,8 @@ class StepKeeper:
 
     def _forget(self, state: ShardState, now_ms: int) -> None:
         """Drop what has expired, of all keys of the shard: that is when it is looked at."""
+        if self.step.on_wake is None:
+            without_alarms(state)
         if self._expire_ms is not None:
             forget_expired(state, self._expire_ms, now_ms)
 

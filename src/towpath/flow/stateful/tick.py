@@ -14,7 +14,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from towpath.flow.reentry_record import SHARD, STAGE, TICK, said_by
+from towpath.flow.reentry_record import CORRELATION, INPUT_OFFSET, SHARD, STAGE, TICK, said_by
+from towpath.flow.stateful.record_part import whole_number
 from towpath.flow.worker.records import Records
 from towpath.log.record import Headers, NewRecord
 
@@ -39,12 +40,18 @@ class Tick(NamedTuple):
         return next((value for name, value in self.headers if name == WOKEN), None)
 
     @property
-    def document(self) -> dict[str, Any]:
+    def is_back(self) -> bool:
+        """Whether it comes back from the desk."""
+        return any(name in (INPUT_OFFSET, CORRELATION) for name, _ in self.headers)
+
+    @property
+    def document(self) -> dict[str, Any] | None:
+        """None: it is no document. Somebody has tried to mend it."""
         try:
-            found = orjson.loads(self.value or b"{}")
+            found = orjson.loads(self.value or b"")
         except orjson.JSONDecodeError:
-            return {}
-        return found if isinstance(found, dict) else {}
+            return None
+        return found if isinstance(found, dict) else None
 
 
 def tick_record(stage: str, operator: int, shard: int) -> NewRecord:
@@ -79,5 +86,5 @@ class Ticks:
     def _shard(self, said: Mapping[str, str]) -> int | None:
         if said.get(STAGE) != self.stage or said.get(TICK) != str(self.operator):
             return None
-        text = said.get(SHARD, "")
-        return int(text) if text.isdecimal() and int(text) < self.shards else None
+        number = whole_number(said.get(SHARD, "").encode())
+        return number if number is not None and 0 <= number < self.shards else None

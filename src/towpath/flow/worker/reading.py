@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure, bounded
-from towpath.flow.text.reading import Duplicates, read_document, read_documents
+from towpath.flow.text.reading import Duplicates, Unreadable, read_document, read_documents
 from towpath.flow.text.schema import Schema
 from towpath.flow.worker.chunk import Chunk, Document
 from towpath.flow.worker.records import RECORD, Records
@@ -61,7 +61,10 @@ class ReadRecords:
         )
         for at in passed.difference(known, others, placed):
             text = records.values[at] or b""
-            documents[at] = read_document(text, max_bytes=len(text), duplicates=self.duplicates)
+            try:
+                documents[at] = read_document(text, max_bytes=len(text), duplicates=self.duplicates)
+            except Unreadable as error:
+                failures[at] = Failure(error.code, self.source, error.rule, str(error))
         failures.update(known)
         # Those that could not be read leave at once.
         chunk = Chunk(records, range(len(records)), cast(list[Document], documents), cast(list[Document], documents))
