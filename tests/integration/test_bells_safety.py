@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,11 @@ from towpath.db.sqlite_bells import SqliteBells
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The system's directory for temporary files, as an attacker finds it before Towpath's first start."""
-    directory = tmp_path / "tmp"
-    directory.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(directory))
-    return directory
+    with tempfile.TemporaryDirectory() as directory:  # the address of a socket must be short
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        yield Path(directory)
 
 
 def bells_directory(shared: Path, bells: SqliteBells) -> Path:

@@ -83,8 +83,7 @@ class SqliteBells:
             if not self._is_ours():
                 raise PermissionError(f"{self._directory} is not a directory of this user alone")
             own = self._directory / f"{uuid4().hex[:12]}{SUFFIX}"
-            receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            receiver.bind(str(own))
+            receiver = _bound(own)
         except OSError as error:
             logger.warning("wake-ups are off, inboxes poll: %s", error)
             return
@@ -153,3 +152,13 @@ class SqliteBells:
 def _directory_for(database: Path) -> Path:
     key = hashlib.sha256(os.fsencode(database.resolve())).hexdigest()[:12]
     return Path(tempfile.gettempdir()) / f"towpath-{os.getuid()}" / key
+
+
+def _bound(path: Path) -> socket.socket:
+    receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        receiver.bind(str(path))
+    except OSError:
+        receiver.close()
+        raise
+    return receiver

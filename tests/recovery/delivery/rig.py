@@ -54,6 +54,9 @@ class Rig:
         """Die at each of them: every attempt recovers from the death before, with new records to go on with."""
         self.is_walk = True
         for number, point in enumerate(points):
+            if self.case.shape.is_remade and number:
+                self.finish()
+                self.make_again()
             self.send(number * ROUND, (number + 1) * ROUND)
             if not self.crash(point):
                 return [f"nobody came by {point}, after {', '.join(points[:number])}"]

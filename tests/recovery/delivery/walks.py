@@ -18,8 +18,8 @@ from towpath.crash import CrashPoint as P
 from towpath.flow.strategy import Strategy
 
 Step = tuple[P, P]
-# What has to be brought about for each of their crashes anew is no walk.
-SHAPES_OF_WALKS = tuple(shape for shape in SHAPES.values() if not (shape.is_first or shape.is_remade or shape.is_timed))
+# What has to be brought about for each of their crashes, and takes as many attempts as by itself, is no walk.
+SHAPES_OF_WALKS = tuple(shape for shape in SHAPES.values() if not (shape.is_first or shape.is_timed))
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Walk:
 
     @property
     def steps(self) -> set[Step]:
-        return set(zip(self.points, self.points[1:], strict=False))
+        """Of deaths in the first attempt after another."""
+        return set() if self.shape.is_remade else set(zip(self.points, self.points[1:], strict=False))
 
 
 def walks() -> list[Walk]:
