@@ -169,6 +169,6 @@ def test_marks_are_readable_by_other_tools(bench: Bench) -> None:
     bench.wait_for([1, 2], {bench.mark()})
     [record] = bench.log.read(bench.marks.name, 0, bench.since[0])
     assert json.loads(record.key or b"") == [bench.flow, "stage", 1, 3, "output", "orders/0", 0]
-    summed = sum(int(id, 16) for id in deliveries.ids) % (1 << 256)
+    summed = sum(int.from_bytes(id) for id in deliveries.delivery_ids) % (1 << 256)
     assert json.loads(record.value or b"") == {"deliveries": 2, "digest": f"{summed:064x}"}
     assert dict(record.headers) == {"towpath.producer": f"{bench.flow}.stage.output.orders/0".encode()}
