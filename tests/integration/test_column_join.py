@@ -26,7 +26,7 @@ Pair = tuple[str | None, str | None]
 def bought(home: Path, name: str = "bought", **more: Any) -> Flow:
     flow = Flow(name, delivery="exactly-once")
     limits = {"on": field("id"), "time": field("at"), "within_s": 3600, "late_s": 600, **more}
-    joined = flow.join(order=topic(f"{name}-orders"), payment=topic(f"{name}-payments"), name="both", **limits)
+    joined = flow.join_on(order=topic(f"{name}-orders"), payment=topic(f"{name}-payments"), name="both", **limits)
     checked = flow.each(joined, deterministic=True, name="checked")(refusing)
     flow.load(checked, table("bought", url=f"sqlite:///{home}/out.db"), name="out")
     return flow

@@ -111,7 +111,7 @@ def test_what_is_no_time_says_why(value: Any, why: str) -> None:
 
 def test_a_flow_says_it() -> None:
     flow = Flow("x")
-    made = flow.join(
+    made = flow.join_on(
         **TWO,
         on={"order": field("id"), "payment": (field("order"),)},
         time={"order": field("at"), "payment": None},
@@ -140,27 +140,27 @@ def test_a_flow_says_it() -> None:
         ({"late": "maybe"}, "late is one of"),
         ({"unmatched": "wait"}, "unmatched is one of"),
         ({"most_per_key": 0}, "most_per_key"),
-        ({"key": key()}, "no key="),
-        ({"schema": "id int"}, "no schema="),
+        ({"key": key()}, "knows no key="),
+        ({"schema": "id int"}, "knows no schema="),
         ({"third": topic("third")}, "two inputs"),
         ({"payment": topic("orders")}, "different topics"),
-        ({"on": None}, "say on="),
+        ({"on": None}, "on="),
     ],
 )
 def test_what_cannot_be_is_refused(said: dict[str, Any], why: str) -> None:
     with pytest.raises(BadFlow, match=why):
-        Flow("x").join(**{**TWO, "on": field("id"), "within_s": 1, **said})
+        Flow("x").join_on(**{**TWO, "on": field("id"), "within_s": 1, **said})
 
 
 def test_a_dataframe_step_is_refused_behind_it() -> None:
     flow = Flow("x")
-    joined = flow.join(**TWO, on=field("id"), within_s=1)
+    joined = flow.join_on(**TWO, on=field("id"), within_s=1)
     with pytest.raises(BadFlow, match="use an each step"):
         flow.step(joined)
 
 
 def test_the_watermark_is_that_of_the_input_furthest_behind_and_never_goes_back() -> None:
-    source = Flow("x").join(**TWO, on=field("id"), within_s=1, late_s=2, name="both")
+    source = Flow("x").join_on(**TWO, on=field("id"), within_s=1, late_s=2, name="both")
     assert isinstance(source, Source)
     assert watermarks([source], {"both/order": 9000}, {}) == {}, "payments have sent nothing"
     times = {"both/order": 9000, "both/payment": 5000}
@@ -172,7 +172,7 @@ def test_the_watermark_is_that_of_the_input_furthest_behind_and_never_goes_back(
 def test_limits_are_no_part_of_what_is_kept() -> None:
     """Else a checkpoint could not be gone on with after `within_s` was changed."""
     joins = [
-        Flow("x").join(**TWO, on=field("id"), within_s=within, late_s=late).join for within in (1, 2) for late in (1, 2)
+        Flow("x").join_on(**TWO, on=field("id"), within_s=within, late_s=late).join for within in (1, 2) for late in (1, 2)
     ]
     assert len({str(join) for join in joins}) == 4
     assert len({join.kept for join in joins if isinstance(join, ColumnJoin)}) == 1

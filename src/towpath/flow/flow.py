@@ -18,22 +18,18 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar
 
 from towpath.errors import BadFlow
 from towpath.flow.graph import Stage, checked_stages
 from towpath.flow.nodes import AnyOf, Branch, Each, Expectation, Fork, Forked, Node, Output, Source, Step
 from towpath.flow.sinks.sink import Sink
-from towpath.flow.stateful.column_join import LATE_S, MOST_PER_KEY, ColumnJoin, On, Time
-from towpath.flow.stateful.dedupe import Dedupe, Late
-from towpath.flow.stateful.join import Join
-from towpath.flow.stateful.record_part import RecordPart
-from towpath.flow.stateful.stateful_step import StatefulStep
+from towpath.flow.sources import SchemaLike, Sources
 from towpath.flow.strategy import Strategy
 from towpath.flow.takes import TYPE_FIELD, Takes
 from towpath.flow.text.reading import Duplicates
-from towpath.flow.text.schema import Extra, Schema
+from towpath.flow.text.schema import Extra
 from towpath.flow.topic_reference import TopicReference
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
@@ -41,10 +37,9 @@ EXPECTATIONS = "__towpath_expectations__"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Input = Node | TopicReference
-SchemaLike = Any  # DDL text, StructType or JSON Schema
 
 
-class Flow:
+class Flow(Sources):
     """Topics in, steps, sinks out, under one name. The name is for ever: ledger, checkpoints and topics go by it."""
 
     def __init__(
@@ -62,134 +57,15 @@ class Flow:
             raise BadFlow(f"a flow is named with letters, digits, - and _, 80 at most, not {name!r}")
         if delivery not in tuple(Strategy):
             raise BadFlow(f"flow {name!r}: delivery={delivery!r} is not one of {', '.join(Strategy)}")
-        self.name = name
+        super().__init__(name)
         self.delivery = Strategy(delivery)
         self.version = version
         self.starting = starting
         self.max_record_bytes = max_record_bytes
         self.error_topic = error_topic or f"{name}.errors"
         self.type_field = type_field
-        self.nodes: list[Node] = []
         self.outputs: list[Output] = []
         self._names_before: dict[str, str] = {}
-
-    def source(
-        self,
-        topics: TopicReference,
-        *,
-        schema: SchemaLike = None,
-        extra: Extra = "keep",
-        duplicates: Duplicates = "refuse",
-        expect: Mapping[str, str] | None = None,
-        name: str | None = None,
-        stateful: StatefulStep | None = None,
-        join: Join | ColumnJoin | None = None,
-        dedupes: Mapping[str, Dedupe] | None = None,
-    ) -> Source:
-        """Records of topics, for several steps; a step that is given a topic makes its own."""
-        made = Source(
-            self._free_name(name or "+".join(topics.source_names)),
-            topics.source_names,
-            Schema.of(schema, extra=extra) if schema is not None else None,
-            duplicates,
-            tuple(Expectation(*rule) for rule in (expect or {}).items()),
-            topics.dedupe,
-            stateful,
-            join,
-            dedupes or {},
-        )
-        if made.expectations and made.schema is None:
-            raise BadFlow(f"source {made.name!r}: expectations are about columns; give the source a schema")
-        self.nodes.append(made)
-        return made
-
-    def join(
-        self,
-        *,
-        key: RecordPart | None = None,
-        wait_s: float | None = None,
-        on: On | None = None,
-        time: Time | None = None,
-        within_s: float | None = None,
-        late_s: float = LATE_S,
-        late: Late = "error",
-        unmatched: Any = None,  # what each kind of join takes
-        most_per_key: int = MOST_PER_KEY,
-        schema: SchemaLike = None,
-        extra: Extra = "keep",
-        duplicates: Duplicates = "refuse",
-        name: str | None = None,
-        **inputs: TopicReference,
-    ) -> Source:
-        """The k-th record of each topic together, over the whole topics or for each key, as one document.
-
-        `flow.join(order=topic("orders"), payment=topic("payments"), key=field("id"))` gives documents with an `order`
-        and a `payment`; a schema is about these. With `wait_s` and `unmatched` what has waited so long leaves the join:
-        "deliver", with null in place of what is missing, or "error".
-
-        With `on=field("id"), time=field("at"), within_s=3600` it is every order with every payment that has the same
-        `id` and is at most so far apart in time. `late_s`: how far records of an input may be behind the latest one;
-        `late`: what becomes of those that are further behind; `unmatched`: of those that have found no partner. Only
-        `each` steps may follow it.
-        """
-        found = [(called, one) for called, each in inputs.items() for one in each.source_names]
-        if len(found) != len(inputs):
-            raise BadFlow("an input of a join is one topic")
-        called = name or "+".join(inputs)
-        join = Join(tuple(found), key, wait_s, unmatched or "wait") if on is None else None
-        if join is None and (key is not None or schema is not None):
-            raise BadFlow("a join on columns has no key= and no schema=: say on=, and look at the document in a step")
-        if join is not None and (time is not None or within_s is not None):
-            raise BadFlow("time= and within_s= are for a join on columns: say on=field(…)")
-        if join is None and wait_s is not None:
-            raise BadFlow("wait_s= is for a join by position: on columns it is within_s= and late_s=")
-        return self.source(
-            TopicReference(tuple(one for _, one in found)),
-            schema=schema,
-            extra=extra,
-            duplicates=duplicates,
-            name=called,
-            join=join
-            or ColumnJoin.of(
-                found,
-                on=on,
-                time=time,
-                within_s=within_s,
-                late_s=late_s,
-                late=late,
-                unmatched=unmatched,
-                most_per_key=most_per_key,
-            ),
-            dedupes={one: each.dedupe for each in inputs.values() for one in each.names if each.dedupe is not None},
-        )
-
-    def stateful(
-        self,
-        topics: TopicReference,
-        *,
-        key: RecordPart,
-        schema: SchemaLike = None,
-        extra: Extra = "keep",
-        duplicates: Duplicates = "refuse",
-        expire_s: float | None = None,
-        on_wake: Callable[..., Any] | None = None,
-        name: str | None = None,
-    ) -> Callable[[Callable[..., Any]], Source]:
-        """Make a step of a Python function of one document and the state of its key, a dict that the function changes.
-
-        It returns what an `each` function returns. If it raises, its record fails and the state is as it was. A third
-        parameter is given the moment: key, time of the batch, coordinates. Only `each` steps may follow it.
-
-        With `moment.wake_in(seconds)` or `moment.wake_at(ms)` the function asks that `on_wake(state, moment)` is called
-        for its key when that time has come. What this returns goes the same way as what the function returns.
-        """
-
-        def made(function: Callable[..., Any]) -> Source:
-            called = name or function.__name__
-            step = StatefulStep(called, function, key, expire_s, on_wake)
-            return self.source(topics, schema=schema, extra=extra, duplicates=duplicates, name=called, stateful=step)
-
-        return made
 
     def step(
         self,
@@ -374,12 +250,6 @@ class Flow:
         if not any(node is own for own in self.nodes):
             raise BadFlow(f"{node!r} is no step of flow {self.name!r}")
         return node
-
-    def _free_name(self, name: str) -> str:
-        taken = {node.name for node in self.nodes}
-        if name not in taken:
-            return name
-        raise BadFlow(f"flow {self.name!r} has two steps named {name!r}; give one another name=")
 
     def __repr__(self) -> str:
         return f"Flow({self.name!r})"
