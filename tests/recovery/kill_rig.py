@@ -167,6 +167,10 @@ class Rig:
 
     # Afterwards
 
+    @property
+    def driver_says(self) -> str:
+        return (self.home / "driver.log").read_text()
+
     def check(self, tried: Batch | None = None) -> None:
         """All that was sent was read by itself; `tried` is a batch that must have been tried more than once."""
         wait_until(self._is_all_read, SETTLE_S, "all is read")
