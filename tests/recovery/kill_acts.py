@@ -6,6 +6,7 @@ python -m tests.recovery.kill_acts '{"settings": {…}, "home": "…", "url": "�
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -29,11 +30,14 @@ WAIT_S = 60
 
 
 def orders(home: Path, url: str) -> Flow:
-    """Documents are known by the places of their records. The index takes only days in `day`."""
+    """Documents are known by the places of their records. The index takes only days in `day`.
+
+    Nothing is decided beforehand, so that a worker is in the middle of loading while it is in the function.
+    """
     flow = Flow(FLOW)
     directory = str(home)
 
-    @flow.each(topic(TOPIC), schema="n int, kind string, day string")
+    @flow.each(topic(TOPIC), schema="n int, kind string, day string", deterministic=True)
     def priced(order: dict[str, Any]) -> dict[str, Any]:
         wait_in_gate(Path(directory))
         if order["kind"] == RAISING:
@@ -61,6 +65,7 @@ def wait_in_gate(home: Path) -> None:
 def main() -> None:
     order = json.loads(sys.argv[1])
     leave_with_parent()
+    logging.basicConfig()
     with towpath.connect(**order["settings"]) as runtime:
         flow = orders(Path(order["home"]), order["url"])
         begun = wait_until(lambda: _begun(runtime, flow), WAIT_S, "the stage is free")

@@ -132,11 +132,12 @@ class Rig:
     @contextmanager
     def loading(self, count: int) -> Iterator[tuple[Batch, int]]:
         """Inside, a batch has been loaded in part, and a worker waits in the middle of its task: batch and worker."""
-        (self.home / ARMED).touch()
-        self.send(count)
         reached = self.home / REACHED
-        worker = int(wait_until(lambda: reached.exists() and reached.read_text(), SETTLE_S, "a worker in the gate"))
-        batch = self.batches()[0]
+        worker, batch = self._in_gate(count)
+        while any(each.is_empty for each in batch.positions if each.topic == TOPIC):
+            reached.unlink()  # it was begun before all was sent, and has work for one worker only
+            wait_until(self._is_all_read, SETTLE_S, "all is read")
+            worker, batch = self._in_gate(count)
         wait_until(lambda: self.loaded_of(batch), SETTLE_S, "the other worker has posted something")
         assert batch.committed_at is None
         assert self.loaded_of(batch) < sum(each.stop - each.start for each in batch.positions)
@@ -144,6 +145,13 @@ class Rig:
             yield batch, worker
         finally:
             reached.unlink()
+
+    def _in_gate(self, count: int) -> tuple[int, Batch]:
+        (self.home / ARMED).touch()
+        self.send(count)
+        reached = self.home / REACHED
+        told = wait_until(lambda: reached.exists() and reached.read_text(), SETTLE_S, "a worker in the gate")
+        return int(told), self.batches()[0]
 
     def loaded_of(self, batch: Batch) -> int:
         """How many documents of a batch can be read, asked past the proxy: by id, so none has to be made visible."""

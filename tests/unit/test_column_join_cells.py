@@ -172,7 +172,9 @@ def test_the_watermark_is_that_of_the_input_furthest_behind_and_never_goes_back(
 def test_limits_are_no_part_of_what_is_kept() -> None:
     """Else a checkpoint could not be gone on with after `within_s` was changed."""
     joins = [
-        Flow("x").join_on(**TWO, on=field("id"), within_s=within, late_s=late).join for within in (1, 2) for late in (1, 2)
+        Flow("x").join_on(**TWO, on=field("id"), within_s=within, late_s=late).join
+        for within in (1, 2)
+        for late in (1, 2)
     ]
     assert len({str(join) for join in joins}) == 4
     assert len({join.kept for join in joins if isinstance(join, ColumnJoin)}) == 1

@@ -58,7 +58,6 @@ def test_every_point_of_a_flow_is_in_the_product() -> None:
     assert impossible(), "some cannot occur, and each is told with its reason"
 
 
-ELSEWHERE = {P.GENERATION_FENCED: "only when a person begins anew while a batch is open: test_resets.py"}
 OTHERS = {"send", "claim", "finish", "exchange", "release", "free", "reap", "clean", "operate", "topic", "migrate"}
 
 
