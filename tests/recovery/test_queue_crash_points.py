@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.recovery.delivery.points import ELSEWHERE
 from tests.recovery.delivery.points import POINTS as FLOW_POINTS
 from tests.recovery.scenario import Scenario
 from tests.recovery.scenarios import SCENARIOS
@@ -14,7 +15,7 @@ from towpath.crash import CrashPoint
 CASES = [
     (point, scenario)
     for point in CrashPoint
-    if point not in LOG_POINTS and point not in FLOW_POINTS
+    if point not in {*LOG_POINTS, *FLOW_POINTS, *ELSEWHERE}
     for scenario in SCENARIOS.get(point, (None,))
 ]
 

@@ -49,6 +49,9 @@ POINTS = tuple(
 )
 
 
+# Points of flows that no batch passes, with who passes them.
+ELSEWHERE = {P.GENERATION_FENCED: "only when a person begins anew while a batch is open: test_resets.py"}
+
 # At most once: who dies here has not gone ahead yet, or has committed. Nothing may be given up then.
 NOTHING_GIVEN_UP = frozenset({P.GENERATION_BEGUN, P.BATCH_FIXED, P.BATCH_SNAPSHOT, P.BATCH_COMMITTED})
 

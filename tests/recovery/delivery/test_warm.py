@@ -9,7 +9,16 @@ from collections.abc import Callable
 
 import pytest
 from tests.recovery.delivery.pairs import pairs_of, pairwise
-from tests.recovery.delivery.points import APPENDS, POINTS, TARGETS, Case, impossible, later_passes, product_of
+from tests.recovery.delivery.points import (
+    APPENDS,
+    ELSEWHERE,
+    POINTS,
+    TARGETS,
+    Case,
+    impossible,
+    later_passes,
+    product_of,
+)
 from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shapes import CHAIN, MANY, PARTS, REFUSING, SHAPES, SINGLE
 from tests.recovery.delivery.walks import SHAPES_OF_WALKS
