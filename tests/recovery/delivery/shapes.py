@@ -197,7 +197,7 @@ WIDE = Shape("wide", _wide, ("main",), _check_single, is_deterministic=False)
 ANY_OF = Shape("any-of", _any_of, ("main",), _check_any_of, topics=("in", "in2"))
 REMADE = Shape("remade", _many, ("main",), _check_many, is_deterministic=False, is_remade=True)
 FIRST = Shape("first", _many, ("main",), _check_many, is_deterministic=False, is_first=True)
-ALL = (SINGLE, FIRST, FORK, MANY, REFUSING, CHAIN, WIDE, ANY_OF, REMADE, *WITH_STATE)
+ALL = (SINGLE, FORK, MANY, REFUSING, CHAIN, WIDE, ANY_OF, REMADE, *WITH_STATE, FIRST)
 SHAPES = {shape.name: shape for shape in ALL}
 
 # Not in the product: it only differs where a unit has parts.
