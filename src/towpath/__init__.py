@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from towpath.boundary.upload_sinks import collect, result
     from towpath.errors import TowpathError
     from towpath.flow.flow import Flow, expect
     from towpath.flow.sinks.files import files
@@ -24,10 +25,12 @@ __all__ = [
     "Runtime",
     "Settings",
     "TowpathError",
+    "collect",
     "connect",
     "expect",
     "files",
     "index",
+    "result",
     "table",
     "topic",
 ]
@@ -42,10 +45,12 @@ _HOMES = {
     "Runtime": "towpath.runtime",
     "Settings": "towpath.settings",
     "TowpathError": "towpath.errors",
+    "collect": "towpath.boundary.upload_sinks",
     "connect": "towpath.runtime",
     "expect": "towpath.flow.flow",
     "files": "towpath.flow.sinks.files",
     "index": "towpath.flow.sinks.index",
+    "result": "towpath.boundary.upload_sinks",
     "table": "towpath.flow.sinks.table",
     "topic": "towpath.flow.topic_reference",
 }

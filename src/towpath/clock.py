@@ -33,3 +33,8 @@ def to_datetime(micros: int) -> datetime:
 def to_micros(time: datetime) -> int:
     """The number as which such a time is stored."""
     return (time - datetime.fromtimestamp(0, tz=UTC)) // timedelta(microseconds=1)
+
+
+def to_millisecond(at: datetime) -> datetime:
+    """To put times of tables and of records in one order: records know milliseconds only, and are not earlier."""
+    return at.replace(microsecond=at.microsecond // 1000 * 1000)

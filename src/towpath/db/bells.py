@@ -67,7 +67,9 @@ class LocalBells:
                 self._bells.pop(name, None)
 
     def ring(self, name: str) -> None:
-        for bell in self._bells.get(name, ()):
+        """Also who waits for all of a family: `family:*` is rung by every `family:name`."""
+        family = f"{name.partition(':')[0]}:*"
+        for bell in (*self._bells.get(name, ()), *self._bells.get(family, ())):
             bell.ring()
 
     def ring_all(self) -> None:

@@ -69,5 +69,11 @@ class Database(Protocol):
     def script(self, text: str) -> None:
         """Run several statements of a migration inside the transaction that is open."""
 
+    def size_bytes(self) -> int:
+        """How much room its tables take."""
+
+    def vacuum(self) -> None:
+        """Give back the room that deleted rows have left, and count anew what is there. On SQLite all others wait."""
+
     def close(self) -> None:
         """Close the connections of all threads."""

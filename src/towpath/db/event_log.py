@@ -6,11 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from towpath.clock import to_datetime
+from towpath.clock import to_datetime, to_micros
 from towpath.db.database import Database, Row, Transaction
 from towpath.db.queries import Queries
+from towpath.db.searching import LAST_SEQ, LOOK_S, SLACK_US, Found, cut, search
 from towpath.db.text import storable
 from towpath.events import Event, Events
 
@@ -63,6 +65,46 @@ class EventLog:
         query = "list_events_of_subject" if subject else "list_events_of_kind" if kind else "list_events"
         params = {"limit": limit, "before": before, "kind": kind, "subject": subject}
         return [_stored(row) for row in tx.rows(self._sql[query], params)]
+
+    def search(
+        self,
+        tx: Transaction,
+        *,
+        limit: int,
+        before: int | None = None,
+        kind: str | None = None,
+        subject: str | None = None,
+        who: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        look_s: float = LOOK_S,
+    ) -> Found[StoredEvent]:
+        """The newest first, as many as are found in a moment: a page may be short and have a `next`."""
+        if who is None and since is None and until is None:
+            return cut(self.page(tx, limit=limit + 1, before=before, kind=kind, subject=subject), limit)
+        end = "_of_subject" if subject else "_of_kind" if kind else ""
+        since_us = None if since is None else to_micros(since)
+        until_us = None if until is None else to_micros(until)
+        given = {"kind": kind, "subject": subject, "who": who, "since": since_us, "until": until_us}
+
+        def read(before: int, floor: int, limit: int) -> list[StoredEvent]:
+            bounds = {"before": before, "floor": floor, "limit": limit}
+            return [_stored(row) for row in tx.rows(self._sql[f"search_events{end}"], {**given, **bounds})]
+
+        lowest = 0 if since_us is None else self._last_before(tx, since_us - SLACK_US)
+        if until_us is not None:
+            before = min(LAST_SEQ if before is None else before, self._last_before(tx, until_us + SLACK_US) + 1)
+        newest_below = partial(self._newest_below, tx)
+        return search(read, newest_below, limit=limit, before=before, lowest=lowest, look_s=look_s)
+
+    def _newest_below(self, tx: Transaction, below: int) -> int | None:
+        newest: int | None = tx.rows(self._sql["newest_below"], {"below": below})[0][0]
+        return newest
+
+    def _last_before(self, tx: Transaction, at_us: int) -> int:
+        """The number of the last event before a time; 0 when there is none."""
+        rows = tx.rows(self._sql["last_before"], {"at": at_us})
+        return int(rows[0][0]) if rows else 0
 
     def after(self, tx: Transaction, seq: int, limit: int = 500) -> Iterator[StoredEvent]:
         """What came after, oldest first."""

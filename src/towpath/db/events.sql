@@ -22,6 +22,32 @@ select $columns from event
 where subject = :subject and kind = coalesce(:kind, kind) and seq < coalesce(:before, 9223372036854775807)
 order by seq desc limit :limit;
 
+-- name: chosen
+-- Not a query: what is asked of an event that no index knows, from below :before down to :floor.
+who = coalesce(:who, who) and at >= coalesce(:since, at) and at <= coalesce(:until, at)
+and seq < :before and seq >= :floor
+order by seq desc limit :limit;
+
+-- name: search_events
+-- Among all events, newest first.
+select $columns from event where $chosen;
+
+-- name: search_events_of_kind
+-- Among events of one kind, newest first.
+select $columns from event where kind = :kind and $chosen;
+
+-- name: search_events_of_subject
+-- Among events about one thing, of one kind or all, newest first.
+select $columns from event where subject = :subject and kind = coalesce(:kind, kind) and $chosen;
+
+-- name: newest_below
+-- The newest event below a number.
+select max(seq) from event where seq < :below;
+
+-- name: last_before
+-- The last event before a time.
+select seq from event where at < :at order by at desc, seq desc limit 1;
+
 -- name: events_after
 -- What happened since a given event, oldest first.
 select $columns from event where seq > :seq order by seq limit :limit;

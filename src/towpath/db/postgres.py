@@ -17,7 +17,7 @@ from towpath.clock import MICROS
 from towpath.db.connections import Connections
 from towpath.db.database import Row
 from towpath.db.postgres_bells import PostgresBells
-from towpath.db.queries import Dialect, Query
+from towpath.db.queries import Dialect, Queries, Query
 from towpath.errors import CommitUnknown, DatabaseError, DatabaseUnavailable
 from towpath.logs import without_password
 
@@ -242,6 +242,29 @@ class PostgresDatabase:
 
     def script(self, text: str) -> None:
         self.connection().execute(text)
+
+    def size_bytes(self) -> int:
+        return sum(bytes for _, bytes in self._tables())
+
+    def vacuum(self) -> None:
+        """Table by table; others go on meanwhile."""
+        held = self.connections.mine()
+        with held.lock:
+            _check_idle(held.connection)
+            tables = [sql.Identifier(self.schema, name) for name, _ in self._tables()]
+            try:
+                for table in tables:
+                    held.connection.execute(sql.SQL("vacuum (analyze) {}").format(table))
+            except psycopg.Error as error:
+                raise translated(error, self.url) from error
+
+    def _tables(self) -> list[tuple[str, int]]:
+        """The name of each table of the schema, and how much room it takes."""
+        own_tables = Queries("towpath.db", "upkeep", self.dialect)["own_tables"]
+        try:
+            return [(str(name), int(size)) for name, size in self.connection().execute(own_tables.text)]
+        except psycopg.Error as error:
+            raise translated(error, self.url) from error
 
     def close(self) -> None:
         self.bells.close()

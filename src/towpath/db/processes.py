@@ -9,6 +9,8 @@ may declare it dead and free what it owned. Three rules keep the living safe:
 3. Who has not held its own lease without a break for one full lease frees nobody. After an outage, or when the
    database's clock was set forward, all leases have run out; this gives everybody the time to renew before anybody is
    declared dead. The statement that declares it asks once more, by the database's time.
+
+A process that the kernel of its own machine does not know any more needs none of this: it is dead (`machine.py`).
 """
 
 from __future__ import annotations
@@ -18,15 +20,21 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from importlib.metadata import version
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from towpath.clock import MICROS, Clock, to_datetime
-from towpath.db.database import Database, Transaction
+from towpath.db import machine
+from towpath.db.database import Database, Row, Transaction
 from towpath.db.event_log import EventLog
 from towpath.db.queries import Queries
+from towpath.db.text import storable
 from towpath.errors import ProcessDead
 from towpath.events import Event, EventKind, Events
 from towpath.service import Result, Service
@@ -35,6 +43,8 @@ from towpath.settings import ProcessSettings
 logger = logging.getLogger(__name__)
 
 EXIT_CODE_DEAD = 70
+NEIGHBOURS = 16  # of its machine, that a process looks after
+LONGEST_STATUS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +56,45 @@ class ProcessRow:
     host: str
     pid: int
     state: str
+    kind: str
+    version: str
+    duty: str | None
+    launch: int | None
+    status: str
+    progress: dict[str, Any] | None
+    ping_address: str | None
     started_at: datetime
     beat_at: datetime
     lease_until: datetime
+    ready_at: datetime | None
+
+    @classmethod
+    def from_row(cls, row: Row) -> ProcessRow:
+        values = list(row)
+        values[10] = None if values[10] is None else json.loads(values[10])
+        values[12:] = [None if at is None else to_datetime(at) for at in values[12:]]
+        return cls(*values)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a process is: what it does, and for which start of which duty."""
+
+    kind: str = ""  # such as `flow`, `desk` or `peer`; empty: a program that uses Towpath
+    duty: str | None = None
+    launch: int | None = None
+    ping_address: str | None = None  # host and port where it answers
+
+
+class Beat(NamedTuple):
+    """The last beat of a process; times are the database's microseconds."""
+
+    process_id: str
+    pid: int
+    is_dead: int
+    beat_us: int
+    until_us: int
+    ping_address: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +106,7 @@ class DeadProcess:
     host: str
     pid: int
     last_beat: datetime
+    leased_until: datetime
 
 
 class ProcessStore:
@@ -68,36 +115,68 @@ class ProcessStore:
     def __init__(self, database: Database) -> None:
         self._sql = Queries("towpath.db", "processes", database.dialect)
 
-    def register(self, tx: Transaction, process_id: str, name: str, lease_us: int) -> int:
+    def register(self, tx: Transaction, process_id: str, name: str, lease_us: int, identity: Identity) -> int:
         """A new row; returns until when its lease goes, by the database's time."""
+        on, pid, born = machine.me()
         rows = tx.rows(
             self._sql["register_process"],
             {
                 "id": process_id,
                 "name": name,
                 "host": socket.gethostname(),
-                "pid": os.getpid(),
+                "pid": pid,
+                "machine": on,
+                "born": born,
                 "lease_us": lease_us,
+                "kind": identity.kind,
+                "version": _version(),
+                "duty": identity.duty,
+                "launch": identity.launch,
+                "ping_address": identity.ping_address,
             },
         )
         until_us: int = rows[0][0]
         return until_us
 
-    def renew(self, tx: Transaction, process_id: str, lease_us: int) -> int | None:
+    def renew(
+        self, tx: Transaction, process_id: str, lease_us: int, status: str = "", progress: str | None = None
+    ) -> int | None:
         """A beat; returns until when the lease goes, or none when this process was declared dead."""
-        rows = tx.rows(self._sql["renew_lease"], {"id": process_id, "lease_us": lease_us})
+        said = {"status": status, "progress": progress}
+        rows = tx.rows(self._sql["renew_lease"], {"id": process_id, "lease_us": lease_us, **said})
         return rows[0][0] if rows else None
+
+    def ready(self, tx: Transaction, process_id: str, status: str) -> None:
+        tx.run(self._sql["ready_process"], {"id": process_id, "status": status})
 
     def stop(self, tx: Transaction, process_id: str) -> bool:
         return bool(tx.rows(self._sql["stop_process"], {"id": process_id}))
 
-    def mark_dead(self, tx: Transaction, me: str) -> list[str]:
-        """Declare dead whoever's lease ran out, and say who. Nobody, when the lease of `me` ran out as well."""
-        return [row[0] for row in tx.rows(self._sql["mark_dead"], {"me": me})]
+    def mark_dead(self, tx: Transaction, me: str, until_us: int, lease_us: int) -> list[str]:
+        """Declare dead whoever's lease ran out, and say who. Nobody, when the lease of `me` is not what it thinks."""
+        given = {"me": me, "until": until_us, "half": lease_us // 2}
+        return [row[0] for row in tx.rows(self._sql["mark_dead"], given)]
+
+    def gone(self, tx: Transaction, me: str, most: int = NEIGHBOURS) -> list[str]:
+        """Who should be alive on this machine and is not, of those that come next after `me` in a ring of all ids.
+
+        Hundreds that all looked after all others would do little else; this way each has as many who look after it.
+        """
+        here = machine.machine()
+        rows = tx.rows(self._sql["alive_on_machine"], {"machine": here, "me": me, "most": most}) if here else []
+        return [id_ for id_, pid, born in rows if machine.is_gone(here, pid, born)]
+
+    def mark_silent(self, tx: Transaction, process_id: str, silent_us: int) -> bool:
+        """Declare one dead that has not beaten for so long, or is dead already; false when it beats."""
+        return bool(tx.rows(self._sql["mark_silent"], {"id": process_id, "silent_us": silent_us}))
+
+    def mark_gone(self, tx: Transaction, process_id: str) -> bool:
+        """Declare one of these dead; false when another was faster."""
+        return bool(tx.rows(self._sql["mark_gone"], {"id": process_id}))
 
     def unsettled(self, tx: Transaction) -> list[DeadProcess]:
         rows = tx.rows(self._sql["unsettled_dead"], {})
-        return [DeadProcess(id_, name, host, pid, to_datetime(beat)) for id_, name, host, pid, beat in rows]
+        return [DeadProcess(*row[:4], *map(to_datetime, row[4:])) for row in rows]
 
     def settle(self, tx: Transaction, process_id: str) -> None:
         tx.run(self._sql["settle_death"], {"id": process_id})
@@ -108,8 +187,20 @@ class ProcessStore:
         return {row[0] for row in rows}
 
     def all(self, tx: Transaction) -> list[ProcessRow]:
-        rows = tx.rows(self._sql["list_processes"], {})
-        return [ProcessRow(*row[:5], *map(to_datetime, row[5:])) for row in rows]
+        return [ProcessRow.from_row(row) for row in tx.rows(self._sql["list_processes"], {})]
+
+    def beats(self, tx: Transaction) -> list[Beat]:
+        """Of the processes that do duties and are not long gone."""
+        return [Beat(*row) for row in tx.rows(self._sql["beats_of_duties"], {})]
+
+    def addresses(self, tx: Transaction, kind: str) -> list[tuple[str, str]]:
+        """Name and address of the living ones of a kind, the newest last."""
+        return [(name, address) for name, address in tx.rows(self._sql["addresses_of_kind"], {"kind": kind})]
+
+    def find(self, tx: Transaction, name: str) -> ProcessRow | None:
+        """The process of that id, or the newest of that name or duty."""
+        rows = tx.rows(self._sql["find_process"], {"name": name})
+        return ProcessRow.from_row(rows[0]) if rows else None
 
     def forget(self, tx: Transaction, older_than_us: int) -> int:
         return tx.run(self._sql["forget_processes"], {"older_than": older_than_us})
@@ -118,9 +209,14 @@ class ProcessStore:
 class Process:
     """This process as others see it: its id, its lease, and what it may do while it holds it."""
 
-    def __init__(self, database: Database, settings: ProcessSettings, clock: Clock) -> None:
+    def __init__(
+        self, database: Database, settings: ProcessSettings, clock: Clock, identity: Identity | None = None
+    ) -> None:
         self.id = f"{settings.name}-{uuid4().hex[:12]}"
         self.settings = settings
+        self.identity = identity or Identity()
+        self.on_ready: Callable[[], None] | None = None
+        self._said: tuple[str, str | None] = "", None
         self._database = database
         self._store = ProcessStore(database)
         self._clock = clock
@@ -134,7 +230,7 @@ class Process:
     def register(self) -> None:
         started = self._clock.monotonic()
         with self._database.beats.single() as tx:
-            self._until_us = self._store.register(tx, self.id, self.settings.name, self._lease_us)
+            self._until_us = self._store.register(tx, self.id, self.settings.name, self._lease_us, self.identity)
         self._unbroken_since = started
         self._leased_until = started + self.settings.lease_s
 
@@ -142,7 +238,7 @@ class Process:
         """One beat. Raises `ProcessDead` when another process has declared this one dead."""
         started = self._clock.monotonic()
         with self._database.beats.single() as tx:
-            until_us = self._store.renew(tx, self.id, self._lease_us)
+            until_us = self._store.renew(tx, self.id, self._lease_us, *self._said)
         if until_us is None:
             self._leased_until = float("-inf")
             raise ProcessDead(f"process {self.id} was declared dead: its claims belong to others now")
@@ -150,6 +246,19 @@ class Process:
             self._unbroken_since = started
         self._until_us = until_us
         self._leased_until = started + self.settings.lease_s
+
+    def report(self, status: str, progress: Mapping[str, Any] | None = None) -> None:
+        """Say what this process does and how far it is; others see it with the next beat."""
+        text = None if progress is None else storable(json.dumps(dict(progress), default=str))
+        self._said = storable(status)[:LONGEST_STATUS], text
+
+    def ready(self, status: str = "at work") -> None:
+        """Say that this process is at work: from now on its end is not taken for a failed start."""
+        self.report(status)
+        with self._database.beats.single() as tx:
+            self._store.ready(tx, self.id, self._said[0])
+        if self.on_ready is not None:
+            self.on_ready()
 
     def stop(self) -> None:
         with self._database.beats.single() as tx:
@@ -164,6 +273,18 @@ class Process:
     def may_declare_dead(self) -> bool:
         """Rule 3: only who has held its own lease for a full lease may say that another's ran out."""
         return self.is_leased and self._clock.monotonic() - self._unbroken_since >= self.settings.lease_s
+
+    def mark_dead(self) -> list[str]:
+        """Declare dead whoever's lease ran out, if this process may, and say who.
+
+        The database's clock may be set just now. A beat that comes after it brings this process's own lease up to date
+        and leaves the others' behind: whoever decided before that beat decides nothing.
+        """
+        until_us = self._until_us  # before the question: a beat that breaks the lease says so before it sets this
+        if not self.may_declare_dead:
+            return []
+        with self._database.beats.transaction() as tx:
+            return self._store.mark_dead(tx, self.id, until_us, self._lease_us)
 
     def next_tick(self) -> int:
         """A number for one claim, unique within this process."""
@@ -181,6 +302,16 @@ class Process:
         return (until_us - self._until_us) / MICROS - since_last_s > self.settings.lease_s / 2
 
 
+@contextmanager
+def beats_within(database: Database, tx: Transaction) -> Iterator[Transaction]:
+    """For one statement about process rows inside a transaction: a part of it where they are in the same database."""
+    if database.beats is database:
+        yield tx
+    else:
+        with database.beats.single() as beats:
+            yield beats
+
+
 def leave_at_once() -> None:
     """What a process does that finds itself declared dead: no clean-up, since nothing it holds is its own any more."""
     logger.critical("this process was declared dead by another; leaving at once")
@@ -192,12 +323,20 @@ class Heartbeat(Service):
 
     name = "heartbeat"
 
-    def __init__(self, process: Process, events: Events, on_dead: Callable[[], None] = leave_at_once) -> None:
+    def __init__(
+        self,
+        process: Process,
+        events: Events,
+        on_dead: Callable[[], None] = leave_at_once,
+        also: Callable[[], None] | None = None,
+    ) -> None:
+        """`also` is done after each beat."""
         super().__init__(events)
         # After an outage it must be back within a lease, or another process that was faster would declare it dead.
         self.longest_pause_s = process.settings.heartbeat_s
         self._process = process
         self._on_dead = on_dead
+        self._also = also
 
     def run_once(self) -> Result:
         try:
@@ -205,7 +344,14 @@ class Heartbeat(Service):
         except ProcessDead:
             self._on_dead()
             raise
+        if self._also is not None:
+            self._also()
         return Result(1, self._process.settings.heartbeat_s)
+
+
+@cache
+def _version() -> str:
+    return version("towpath")
 
 
 def record_start(log: EventLog, tx: Transaction, process: Process) -> None:

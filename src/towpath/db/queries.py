@@ -9,7 +9,9 @@ text.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Literal
 
@@ -36,21 +38,37 @@ class Query:
 class Queries:
     """The queries of one file, for one dialect."""
 
-    def __init__(self, package: str, stem: str, dialect: Dialect) -> None:
-        texts: dict[str, str] = {}
-        for file in (f"{stem}.sql", f"{stem}.{dialect}.sql"):
-            source = resources.files(package) / file
-            if source.is_file():
-                texts |= _split(source.read_text(encoding="utf-8"))
-        self._queries = {
-            name: _compile(name, _FRAGMENT.sub(lambda m: texts[m[1]], text), dialect) for name, text in texts.items()
-        }
+    def __init__(self, package: str, stem: str, dialect: Dialect, fragments: str | None = None) -> None:
+        """`fragments` is another file of the package whose texts these may use."""
+        self._queries = _read(package, stem, dialect, fragments)
 
     def __getitem__(self, name: str) -> Query:
         return self._queries[name]
 
     def names(self) -> list[str]:
         return sorted(self._queries)
+
+
+@cache
+def _read(package: str, stem: str, dialect: Dialect, fragments: str | None) -> Mapping[str, Query]:
+    """Once a process: stores are made for a single question, too."""
+    texts = _texts(package, stem, dialect)
+    known = texts if fragments is None else _texts(package, fragments, dialect) | texts
+    return {name: _compile(name, _filled(text, known), dialect) for name, text in texts.items()}
+
+
+def _texts(package: str, stem: str, dialect: Dialect) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in (f"{stem}.sql", f"{stem}.{dialect}.sql"):
+        source = resources.files(package) / file
+        if source.is_file():
+            found |= _split(source.read_text(encoding="utf-8"))
+    return found
+
+
+def _filled(text: str, known: dict[str, str]) -> str:
+    """The text with its fragments, which may have fragments of their own."""
+    return _FRAGMENT.sub(lambda found: _filled(known[found[1]], known), text)
 
 
 def _split(source: str) -> dict[str, str]:

@@ -274,6 +274,18 @@ class SqliteDatabase:
                 connection.execute(statement)
                 statement = ""
 
+    def size_bytes(self) -> int:
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+    def vacuum(self) -> None:
+        """The whole file is written anew: nobody else writes until that is done, which takes as long as it is large."""
+        held = self.connections.mine()
+        with held.lock:
+            _check_idle(held.connection)
+            for statement in ("vacuum", "analyze", "pragma wal_checkpoint(truncate)"):
+                self.query(statement)
+
     def close(self) -> None:
         self.bells.close()
         if self._beats is not self:

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
+
+import orjson
 
 from towpath.log.record import Headers
 
+_NUL = "\\u0000"  # as JSON has it; SQLite's text functions end at a NUL
+
 
 def encode_headers(headers: Headers) -> str | None:
-    """`[["type", "click"], ["signature", {"base64": "…"}], ["nothing", null]]`, or None when there are none."""
+    """`[["type","click"],["signature",{"base64":"…"}],["nothing",null]]`, or None when there are none."""
     if not headers:
         return None
-    return json.dumps([[name, _encode(value)] for name, value in headers], ensure_ascii=False)
+    try:
+        text = orjson.dumps([(name, value.decode()) for name, value in headers]).decode()  # type: ignore[union-attr]
+        if _NUL not in text:
+            return text
+    except (UnicodeDecodeError, AttributeError):
+        pass  # not text, or none at all
+    return orjson.dumps([(name, _encode(value)) for name, value in headers]).decode()
 
 
 def decode_headers(text: str | None) -> Headers:
     if text is None:
         return ()
-    return tuple((name, _decode(value)) for name, value in json.loads(text))
+    pairs: list[tuple[str, Any]] = orjson.loads(text)
+    try:
+        return tuple([(name, value.encode()) for name, value in pairs])
+    except AttributeError:
+        return tuple([(name, _decode(value)) for name, value in pairs])
 
 
 def _encode(value: bytes | None) -> Any:
@@ -29,7 +42,6 @@ def _encode(value: bytes | None) -> Any:
         text = value.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(value).decode()}
-    # SQLite's text functions end at a NUL.
     return {"base64": base64.b64encode(value).decode()} if "\0" in text else text
 
 

@@ -24,3 +24,7 @@ class LogJanitor(Service):
         expired = self._log.retention.expire(self._record)
         self._log.retention.free_room()
         return Result(expired, self._log.settings.janitor_s)
+
+    def size_bytes(self) -> int:
+        """How much room the file takes in which the topics are."""
+        return self._log.database.size_bytes()

@@ -73,6 +73,9 @@ class KafkaLog:
     def ends(self, topic: str) -> dict[int, int]:
         return self._offsets.ends(topic)
 
+    def written_ends(self, topic: str) -> dict[int, int]:
+        return self._offsets.uncommitted_ends(topic)
+
     def read(self, topic: str, partition: int, start: int, stop: int | None = None) -> Iterator[Record]:
         end = self._checked(topic, partition, start)
         return self._reader.read(topic, partition, start, end if stop is None else min(stop, end))

@@ -78,6 +78,12 @@ class Log(Protocol):
     def ends(self, topic: str) -> dict[int, int]:
         """The offset after the last committed record of each partition: what a reader can come up to now."""
 
+    def written_ends(self, topic: str) -> dict[int, int]:
+        """The offset after the last record of each partition, committed or not: where the end is of all that is there.
+
+        What was committed a moment ago lies before it, also where a transaction of somebody else still holds it back.
+        """
+
     def read(self, topic: str, partition: int, start: int, stop: int | None = None) -> Iterator[Record]:
         """The records with offsets from `start` to before `stop` (now's end if None), in order, as they come.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from towpath.errors import BadValue
-from towpath.log.record import NewRecord, check_record
+from towpath.log.record import NewRecord, check_record, plain_bytes
 
 MOST_RECORDS = 10_000
 MOST_BYTES = 8 << 20
@@ -35,9 +35,20 @@ class Portion:
         self.records += 1
         self.bytes += size
 
+    def takes(self, count: int, together: int | None) -> bool:
+        """Add many at once if all of them fit; false when they do not, or nobody knows how large they are."""
+        if together is None or self.records + count > MOST_RECORDS or self.bytes + together > MOST_BYTES:
+            return False
+        self.records += count
+        self.bytes += together
+        return True
+
 
 def portions(records: Sequence[NewRecord], max_record_bytes: int) -> Iterator[range]:
     """The places of the batch that go into one transaction each. All are checked before the first is given."""
+    if records and Portion().takes(len(records), plain_bytes(records, max_record_bytes)):
+        yield range(len(records))
+        return
     sizes = [check_record(record, max_record_bytes) for record in records]
     begin, portion = 0, Portion()
     for at, size in enumerate(sizes):
@@ -51,6 +62,8 @@ def portions(records: Sequence[NewRecord], max_record_bytes: int) -> Iterator[ra
 
 def check_transaction(portion: Portion, records: Sequence[NewRecord], max_record_bytes: int) -> None:
     """Count records into a transaction; `BadValue` when it becomes larger than SQLite should write at once."""
+    if portion.takes(len(records), plain_bytes(records, max_record_bytes) if records else 0):
+        return
     for record in records:
         size = check_record(record, max_record_bytes)
         if not portion.fits(size) and not portion.fits_beside(size):

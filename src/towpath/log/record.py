@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
+from operator import itemgetter
 from types import NoneType
 from typing import NamedTuple
 
@@ -49,25 +50,33 @@ Position = tuple[int, int]  # partition and offset: where a record was put
 
 def check_records(records: Sequence[NewRecord], max_bytes: int) -> None:
     """Raise `BadRecord` when a topic could not hold one of them."""
-    if records and not _are_plain(records, max_bytes):
+    if records and plain_bytes(records, max_bytes) is None:
         for record in records:
             check_record(record, max_bytes)
 
 
-def _are_plain(records: Sequence[NewRecord], max_bytes: int) -> bool:
-    """Whether nothing about them needs a closer look: a quick one, column by column, for large batches."""
+def plain_bytes(records: Sequence[NewRecord], max_bytes: int) -> int | None:
+    """The size of all together; None when one of them needs a closer look.
+
+    A quick look, column by column, for large batches: none of them is too large if the longest of each would fit.
+    """
     values, keys, headers, times, _ = zip(*records, strict=True)
     if not {*map(type, values), *map(type, keys)} <= {bytes, NoneType} or not _are_plain_times(times):
-        return False
-    most_headers = _most_header_bytes(headers) if any(headers) else 0
-    if most_headers is None:
-        return False
+        return None
+    in_headers = _header_bytes(headers) if any(headers) else (0, 0)
+    if in_headers is None:
+        return None
+    most, together = in_headers
+    room = max_bytes - RECORD_OVERHEAD - most
     # Where all of them together fit into one record, each one does. Joining is quicker than asking each for its length.
-    room = max_bytes - RECORD_OVERHEAD - most_headers
-    if len(b"".join(filter(None, values))) + len(b"".join(filter(None, keys))) <= room:
-        return True
-    longest = max(map(len, filter(None, values)), default=0) + max(map(len, filter(None, keys)), default=0)
-    return longest <= room
+    in_bodies = len(b"".join(filter(None, values))) + len(b"".join(filter(None, keys)))
+    if in_bodies > room and _longest(values) + _longest(keys) > room:
+        return None
+    return in_bodies + together + RECORD_OVERHEAD * len(records)
+
+
+def _longest(parts: Iterable[bytes | None]) -> int:
+    return max(map(len, filter(None, parts)), default=0)
 
 
 def _are_plain_times(times: Sequence[int | None]) -> bool:
@@ -75,18 +84,22 @@ def _are_plain_times(times: Sequence[int | None]) -> bool:
     return {*map(type, given)} <= {int} and all(1 <= each <= NEWEST_TIMESTAMP_MS for each in given if each is not None)
 
 
-def _most_header_bytes(headers: Sequence[Headers]) -> int | None:
-    """No record has more bytes of headers than this; None when one of them needs a closer look."""
+def _header_bytes(headers: Sequence[Headers]) -> tuple[int, int] | None:
+    """More bytes of headers than any record has, and how many all have; None when one of them needs a closer look."""
     try:
-        names, contents = zip(*chain.from_iterable(headers), strict=True)
-    except (TypeError, ValueError):
+        pairs = list(chain.from_iterable(headers))
+        if {*map(len, pairs)} != {2}:
+            return None
+        names, contents = list(map(itemgetter(0), pairs)), list(map(itemgetter(1), pairs))
+    except (TypeError, LookupError):
         return None
     if {*map(type, names)} != {str} or not {*map(type, contents)} <= {bytes, NoneType}:
         return None
     if not all(name and name.isascii() and name.isprintable() for name in {*names}):
         return None
-    longest = max(map(len, names)) + max(map(len, filter(None, contents)), default=0)
-    return max(map(len, headers)) * (HEADER_OVERHEAD + longest)
+    longest = max(map(len, names)) + _longest(contents)
+    together = HEADER_OVERHEAD * len(pairs) + len("".join(names)) + len(b"".join(filter(None, contents)))
+    return max(map(len, headers)) * (HEADER_OVERHEAD + longest), together
 
 
 def check_time(timestamp_ms: int) -> None:

@@ -145,6 +145,9 @@ class SqliteLog:
     def ends(self, topic: str) -> dict[int, int]:
         return {partition.number: partition.end for partition in self._partitions(topic)}
 
+    def written_ends(self, topic: str) -> dict[int, int]:
+        return self.ends(topic)  # nothing uncommitted can be seen in the file
+
     def read(self, topic: str, partition: int, start: int, stop: int | None = None) -> Iterator[Record]:
         found = self._checked(topic, partition, start)
         end = found.end if stop is None else min(stop, found.end)

@@ -2,7 +2,7 @@
 
 Freeing the dead, in this order, so that a crash between any two steps is made good by the next round of anyone:
 
-1. Mark as dead whoever's lease ran out (a guarded move in the process table).
+1. Mark as dead whoever's lease ran out, or who is gone from this machine (a guarded move in the process table).
 2. Move its claims by the policy of their inboxes, with an event for each, and the event of its death.
 3. Note that its death is settled.
 
@@ -16,6 +16,7 @@ from collections import defaultdict
 from itertools import chain
 
 from towpath import crash
+from towpath.clock import to_micros
 from towpath.crash import CrashPoint
 from towpath.db import Transaction
 from towpath.db.processes import DeadProcess
@@ -67,16 +68,30 @@ class Caretaker(Service):
         """Free the claims of everybody who is not alive. Returns how many claims were moved."""
         parts = self._parts
         process = parts.process()
-        if not process.may_declare_dead:
+        newly_dead = self.mark_gone() + process.mark_dead()
+        if not newly_dead and not process.may_declare_dead:
             return 0
-        with parts.database.beats.transaction() as tx:
-            newly_dead = parts.processes.mark_dead(tx, process.id)
         if newly_dead:
             crash.here(CrashPoint.DEATH_MARKED)
-        with parts.database.beats.read() as tx:
-            unsettled = {process.id: process for process in parts.processes.unsettled(tx)}
-        moved = sum(self._bury(dead) for dead in unsettled.values())
+        moved = self.bury_the_dead()
         return moved + sum(map(self.free_claims_of, self._owners_not_alive()))
+
+    def bury_the_dead(self) -> int:
+        """Free the claims of those who are marked dead, and write down that they died. Returns how many were moved."""
+        parts = self._parts
+        with parts.database.beats.read() as tx:
+            unsettled = parts.processes.unsettled(tx)
+        return sum(map(self._bury, unsettled))
+
+    def mark_gone(self) -> list[str]:
+        """Who ended on this machine without a word is dead at once, and not only when its lease runs out."""
+        beats, store = self._parts.database.beats, self._parts.processes
+        with beats.glance() as tx:
+            gone = store.gone(tx, self._parts.process().id)
+        if not gone:
+            return []
+        with beats.transaction() as tx:
+            return [process_id for process_id in gone if store.mark_gone(tx, process_id)]
 
     def _owners_not_alive(self) -> set[str]:
         parts = self._parts
@@ -93,18 +108,21 @@ class Caretaker(Service):
         moved = self.free_claims_of(dead.id)
         with parts.database.transaction() as tx:
             data = {"name": dead.name, "host": dead.host, "pid": dead.pid, "last_beat": dead.last_beat, "freed": moved}
-            parts.event_log.record(tx, Event(EventKind.PROCESS_DIED, dead.id, why="its lease ran out", data=data))
+            is_leased = to_micros(dead.leased_until) > parts.database.now()
+            why = "it is gone from its machine" if is_leased else "its lease ran out"
+            parts.event_log.record(tx, Event(EventKind.PROCESS_DIED, dead.id, why=why, data=data))
         with parts.database.beats.single() as tx:
             parts.processes.settle(tx, dead.id)
         return moved
 
-    def free_claims_of(self, owner: str) -> int:
+    def free_claims_of(self, owner: str, reason: str | None = None) -> int:
         """Move what an owner held that is not alive, by the policies of its inboxes. Returns how many."""
+        reason = reason or f"its owner {owner} died"
         total = 0
         while True:
             with self._parts.database.transaction() as tx:
                 claims = self._parts.messages.claims_of(tx, owner, MOST_PER_COMMIT)
-                moved = self._move(tx, owner, claims)
+                moved = self._move(tx, owner, claims, reason)
                 if claims:
                     crash.here(CrashPoint.FREE_BEFORE_COMMIT)
             total += moved
@@ -113,24 +131,20 @@ class Caretaker(Service):
             if len(claims) < MOST_PER_COMMIT or self.is_stopping:
                 return total
 
-    def _move(self, tx: Transaction, owner: str, claims: list[HeldClaim]) -> int:
+    def _move(self, tx: Transaction, owner: str, claims: list[HeldClaim], reason: str) -> int:
         by_move: dict[Move, list[HeldClaim]] = defaultdict(list)
         for claim in claims:
             by_move[claim.move].append(claim)
-        moved = {
-            move: self._parts.messages.free(tx, owner, move, held, f"its owner {owner} died")
-            for move, held in by_move.items()
-        }
+        moved = {move: self._parts.messages.free(tx, owner, move, held, reason) for move, held in by_move.items()}
         for move, held in moved.items():
             for claim in held:
-                self._tell(tx, owner, move, claim)
+                self._tell(tx, owner, move, claim, reason)
         for inbox in {claim.inbox for claim in moved.get(Move.FREE, ())}:
             self._parts.ring_after(tx, inbox)
         return len(list(chain.from_iterable(moved.values())))
 
-    def _tell(self, tx: Transaction, owner: str, move: Move, claim: HeldClaim) -> None:
+    def _tell(self, tx: Transaction, owner: str, move: Move, claim: HeldClaim, reason: str) -> None:
         parts = self._parts
-        reason = f"its owner {owner} died"
         kind = EventKind.CLAIM_FREED if move is Move.FREE else EventKind.MESSAGE_GIVEN_UP
         data = {"owner": owner, "inbox": claim.inbox, "move": move, "failures": claim.failures}
         parts.event_log.record(tx, Event(kind, claim.id, why=reason, data=data))

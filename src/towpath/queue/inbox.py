@@ -14,10 +14,10 @@ from towpath.crash import CrashPoint
 from towpath.db import Transaction
 from towpath.db.processes import Process
 from towpath.db.text import storable
-from towpath.errors import BadValue, ClaimLost, CommitUnknown
+from towpath.errors import BadName, BadValue, ClaimLost, CommitUnknown
 from towpath.queue.message import Message
 from towpath.queue.parts import Parts
-from towpath.queue.payload import check_name, check_seconds
+from towpath.queue.payload import ACTORS, check_name, check_seconds
 from towpath.queue.replies import answer_all, answer_all_with_failure
 from towpath.queue.state import OnOwnerDeath
 
@@ -38,6 +38,8 @@ class Inbox:
         max_attempts: int = DEFAULT_MAX_ATTEMPTS,
     ) -> None:
         self.name = check_name(name, "inbox name")
+        if name.startswith(ACTORS):
+            raise BadName(f"{name!r} is the inbox of an actor: what comes there is read by the actor alone")
         self._parts = parts
         if max_attempts < 1:
             raise BadValue(f"max_attempts={max_attempts} must be at least 1")

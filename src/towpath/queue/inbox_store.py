@@ -13,7 +13,7 @@ class InboxStore:
     def __init__(self, database: Database) -> None:
         self._sql = Queries("towpath.queue", "inboxes", database.dialect)
         self._database = database
-        self._seen: frozenset[str] = frozenset()  # inboxes are never deleted, so a name once seen stays true
+        self._seen: frozenset[str] = frozenset()  # a name stays true: only old instances' inboxes are deleted
 
     def register(self, tx: Transaction, name: str, on_owner_death: OnOwnerDeath, max_attempts: int) -> None:
         tx.run(
@@ -36,11 +36,13 @@ class InboxStore:
         if name in self._seen:
             return
         if tx is not None:
-            names = self.names(tx)
+            self._check(tx, name)
         else:
-            with self._database.glance() as reading:
-                names = self.names(reading)
-        if name not in names:
-            raise UnknownInbox(name, names)
+            with self._database.read() as reading:
+                self._check(reading, name)
         if tx is None:  # what an open transaction shows may yet be rolled back
             self._seen = self._seen | {name}
+
+    def _check(self, tx: Transaction, name: str) -> None:
+        if not tx.rows(self._sql["is_inbox"], {"name": name}):
+            raise UnknownInbox(name, self.names(tx))

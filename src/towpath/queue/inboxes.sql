@@ -11,3 +11,7 @@ on conflict (name) do nothing;
 -- name: inbox_names
 -- Every inbox there is.
 select name from inbox order by name;
+
+-- name: is_inbox
+-- Whether somebody has registered the name.
+select 1 from inbox where name = :name;

@@ -14,6 +14,8 @@ from towpath.db import Database, Queries, Transaction
 from towpath.db.text import storable
 from towpath.errors import ChangedMeanwhile, DuplicateMessage, IllegalMove, RequestDied, UnknownMessage
 from towpath.queue.message import Draft, Message
+from towpath.queue.message_pages import MessagePages
+from towpath.queue.selection import Selection
 from towpath.queue.state import MOVES, TERMINAL, MessageState, Move, OnOwnerDeath
 
 _BATCH_COLUMNS = ("id", "payload", "inbox", "function", "reply_to", "audit_id", "created_at", "updated_at")
@@ -83,6 +85,7 @@ class MessageStore:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._sql = Queries("towpath.queue", "messages", database.dialect)
+        self.pages = MessagePages(database)
 
     # Sending
 
@@ -289,15 +292,7 @@ class MessageStore:
         owner: str | None = None,
     ) -> list[Message]:
         """The newest first; `before` is the `seq` of the last one of the page before."""
-        params = {
-            "limit": limit,
-            "before": before,
-            "inbox": inbox,
-            "state": state,
-            "function": function,
-            "owner": owner,
-        }
-        return [Message.from_row(row) for row in tx.rows(self._sql["list_messages"], params)]
+        return self.pages.page(tx, Selection(inbox, state, function, owner), limit=limit, before=before)
 
     def relatives(self, tx: Transaction, ids: Iterable[str], limit: int) -> list[Message]:
         params = {"ids": json.dumps(sorted(ids)), "limit": limit}

@@ -50,3 +50,26 @@ update message set state = 'OK', owner = :owner, owner_tick = 0, attempts = atte
                    deliver_after = null, updated_at = :now
 from relaxed
 where id = :id and state = 'NEW';
+
+-- name: owners_with_claims
+-- Everybody who holds a claim. What actors hold is not freed in this way.
+-- The planner cannot know how few inboxes are no actor's. So they are asked for in the order of `inbox_plain`, and one
+-- by one: it would read all claims that there are, to join them.
+select distinct held.owner
+from (select name from inbox where substr(name, 1, 6) <> 'actor:' order by name offset 0) as plain
+cross join lateral (
+    select owner from message
+    where message.inbox = plain.name and message.state = 'ACK' and message.deliver_after is null offset 0) as held;
+
+-- name: claims_of_owner
+-- What a dead process held, with what its inboxes say about that.
+select held.seq, held.id, held.inbox, held.reply_to, held.attempts - held.give_backs, inbox.on_owner_death,
+       inbox.max_attempts
+from (select name from inbox where substr(name, 1, 6) <> 'actor:' order by name offset 0) as plain
+cross join lateral (
+    select seq, id, inbox, reply_to, attempts, give_backs from message
+    where message.inbox = plain.name and message.state = 'ACK' and message.deliver_after is null
+      and message.owner = :owner
+    limit :limit $past_locks) as held
+join inbox on inbox.name = held.inbox
+limit :limit;

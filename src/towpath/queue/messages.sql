@@ -27,16 +27,17 @@ select $columns from message
 where inbox = :inbox and state = 'ACK' and deliver_after is null and owner = :owner and owner_tick = :tick;
 
 -- name: owners_with_claims
--- Everybody who holds a claim.
+-- Everybody who holds a claim. What actors hold is not freed in this way.
 select distinct message.owner from inbox cross join message
-where message.inbox = inbox.name and message.state = 'ACK' and message.deliver_after is null;
+where substr(inbox.name, 1, 6) <> 'actor:' and message.inbox = inbox.name and message.state = 'ACK' and message.deliver_after is null;
 
 -- name: claims_of_owner
 -- What a dead process held, with what its inboxes say about that.
 select message.seq, message.id, message.inbox, message.reply_to, message.attempts - message.give_backs,
        inbox.on_owner_death, inbox.max_attempts
 from inbox cross join message
-where message.inbox = inbox.name and message.state = 'ACK' and message.deliver_after is null and message.owner = :owner
+where substr(inbox.name, 1, 6) <> 'actor:' and message.inbox = inbox.name and message.state = 'ACK'
+  and message.deliver_after is null and message.owner = :owner
 limit :limit $past_locks;
 
 -- name: expire_messages
@@ -54,10 +55,13 @@ from (select seq, created_at from message where seq > :after order by seq limit 
 
 -- name: delete_in_span
 -- Delete, within one stretch, what ended before its time; never the newest message, or its number would come again.
+-- Nor what an actor is going to read when all has come that it waits for: its question, and the answer to that.
 delete from message
 where seq > :after and seq <= :upto and seq < (select max(seq) from message)
   and ((state = 'OK' and updated_at < :ok_before) or (state = 'ERR' and updated_at < :err_before)
        or (state = 'DEAD' and updated_at < :dead_before))
+  and not exists (select 1 from actor_wait where actor_wait.question_id = message.id)
+  and not exists (select 1 from actor_wait where actor_wait.question_id = message.related_id)
 returning state;
 
 -- name: kill_message
@@ -114,13 +118,6 @@ select min(deliver_after) from message where inbox = :inbox and state = 'NEW' an
 -- The last messages of an inbox that were handled well.
 select $columns from message where inbox = :inbox and state = 'OK' order by seq desc limit :limit;
 
--- name: inbox_counts
--- How many messages each inbox has in each state, and since when.
-select inbox.name, inbox.on_owner_death, inbox.max_attempts, message.state, count(message.seq), min(message.created_at)
-from inbox left join message on message.inbox = inbox.name
-group by inbox.name, inbox.on_owner_death, inbox.max_attempts, message.state
-order by inbox.name, message.state;
-
 -- name: finish_claims
 -- Claims of one process are done; by one tick of it.
 update message set state = 'OK', reason = null, updated_at = :now
@@ -174,14 +171,6 @@ select $columns from message where seq in (
     select seq from (select seq from message where inbox = :inbox and state = 'ACK' and deliver_after is null
                      order by $in_turn limit :limit) as claimed)
 order by seq limit :limit;
-
--- name: list_messages
--- One page of messages, newest first.
-select $columns from message
-where seq < coalesce(:before, 9223372036854775807) and inbox = coalesce(:inbox, inbox)
-  and state = coalesce(:state, state) and function = coalesce(:function, function)
-  and (cast(:owner as text) is null or owner = :owner)
-order by seq desc limit :limit;
 
 -- name: relatives
 -- Messages that these ids name, or that name one of these ids.

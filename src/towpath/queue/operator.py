@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 
-from towpath import crash
-from towpath.crash import CrashPoint
+from towpath.clock import to_micros
 from towpath.db import Transaction
-from towpath.errors import BadName, BadValue, IllegalMove, NoReplyExpected
+from towpath.db.by_hand import check_who, check_why, commit_by_hand
+from towpath.errors import IllegalMove, NoReplyExpected
 from towpath.events import Event, EventKind
 from towpath.queue.caretaker import Caretaker
 from towpath.queue.janitor import Janitor
-from towpath.queue.message import Message
-from towpath.queue.outbox import Outbox
+from towpath.queue.message import Draft, Message
+from towpath.queue.outbox import Options, Outbox, reply_inbox
 from towpath.queue.parts import Parts
-from towpath.queue.payload import check_id, headers_to_json, to_json
+from towpath.queue.payload import check_id, headers_to_json, new_id, to_json
 from towpath.queue.replies import answer, answer_with_failure
 from towpath.queue.state import BY_HAND, MOVES, MessageState, Move
 
 T = TypeVar("T")
+
+OUTBOX = "operator"  # where answers to operators come
 
 
 class Operator:
     """One person at work on the queue."""
 
     def __init__(self, parts: Parts, who: str) -> None:
-        if not who.strip():
-            raise BadName("a change by hand needs the name of the person who makes it")
-        self.who = who
+        self.who = check_who(who)
         self._parts = parts
 
     def send(
@@ -42,17 +44,50 @@ class Operator:
         delay_s: float | None = None,
         ttl_s: float | None = None,
         reply: bool = False,
+        id: str | None = None,
     ) -> str:
-        """Send a message by hand; with `reply` an answer is expected."""
-        outbox = Outbox(self._parts, "operator")
+        """Send a message by hand; with `reply` an answer is expected. One with an `id` is sent once."""
+        outbox = Outbox(self._parts, OUTBOX)
         send = outbox.send if reply else outbox.notice
+        options: Options = {"headers": headers, "delay_s": delay_s, "ttl_s": ttl_s, "message_id": id}
 
         def act(tx: Transaction) -> str:
-            message_id = send(inbox, function, payload, headers=headers, delay_s=delay_s, ttl_s=ttl_s, tx=tx)
+            message_id = send(inbox, function, payload, tx=tx, **options)
             self._record(tx, EventKind.MESSAGE_SENT_BY_HAND, message_id, why, inbox=inbox, function=function)
             return message_id
 
-        return self._commit(act)
+        return commit_by_hand(self._parts.database, act)
+
+    def copy(self, message_id: str, why: str, *, payload: Any = ..., id: str | None = None) -> str:
+        """Send the same message anew, as it is stored or with another payload; returns the id of the new one.
+
+        It belongs to the old one, and starts over: without delay, with the whole time to live. If an answer was
+        expected of the old one, the answer to this comes to the operators.
+        """
+        message_id, limit = check_id(message_id), self._parts.settings.max_payload_bytes
+
+        def act(tx: Transaction) -> str:
+            message = self._parts.messages.read(tx, message_id)
+            draft = Draft(
+                new_id() if id is None else check_id(id),
+                message.inbox,
+                message.function,
+                message.payload_json if payload is ... else to_json(payload, limit),
+                message.headers_json,
+                reply_to=None if message.reply_to is None else reply_inbox(OUTBOX),
+                audit_id=message.id,
+                ttl_s=message.ttl_s,
+            )
+            self._parts.inboxes.check_known(draft.inbox, tx)
+            if draft.reply_to is not None:
+                self._parts.inboxes.register_for_replies(tx, draft.reply_to)
+            self._parts.messages.insert(tx, draft)
+            self._parts.ring_after(tx, draft.inbox)
+            data = {"inbox": draft.inbox, "function": draft.function, "copy_of": message.id}
+            self._record(tx, EventKind.MESSAGE_SENT_BY_HAND, draft.id, why, **data)
+            return draft.id
+
+        return commit_by_hand(self._parts.database, act)
 
     def reply(self, message_id: str, payload: Any, why: str) -> None:
         """Answer a request in its handler's place. A handler that is at work on it will find its claim lost."""
@@ -69,7 +104,7 @@ class Operator:
                 tx, EventKind.MESSAGE_ANSWERED_BY_HAND, message_id, why, was=message.state, owner=message.owner
             )
 
-        self._commit(act)
+        commit_by_hand(self._parts.database, act)
 
     def edit(
         self,
@@ -79,13 +114,19 @@ class Operator:
         payload: Any = ...,
         headers: Mapping[str, Any] | None = None,
         seen: Message | None = None,
+        seen_at: datetime | None = None,
     ) -> None:
-        """Change the payload or headers of a waiting message; refused when someone was faster since `seen`."""
+        """Change the payload or headers of a waiting message; refused when someone was faster since `seen`.
+
+        Who has not the message any more that was seen says when that had been changed last: its `updated_at`.
+        """
         message_id = check_id(message_id)
         limit = self._parts.settings.max_payload_bytes
 
         def act(tx: Transaction) -> None:
             message = seen or self._parts.messages.read(tx, message_id)
+            if seen_at is not None:
+                message = replace(message, updated_us=to_micros(seen_at))
             payload_json = message.payload_json if payload is ... else to_json(payload, limit)
             headers_json = message.headers_json if headers is None else headers_to_json(headers, limit)
             self._parts.messages.edit(tx, message, payload_json, headers_json)
@@ -98,7 +139,7 @@ class Operator:
                 headers_before=message.headers_json,
             )
 
-        self._commit(act)
+        commit_by_hand(self._parts.database, act)
 
     def set_state(self, message_id: str, state: MessageState, why: str) -> None:
         """Move a message by hand, if its state allows it."""
@@ -121,31 +162,27 @@ class Operator:
                 tx, EventKind.MESSAGE_MOVED_BY_HAND, message_id, why, was=message.state, now=state, owner=message.owner
             )
 
-        self._commit(act)
+        commit_by_hand(self._parts.database, act)
 
     def reap(self, why: str) -> int:
         """Let the messages die whose time ran out, now instead of in a moment; returns how many."""
+        check_why(why)
         count = Caretaker(self._parts).reap()
-        self._commit(lambda tx: self._record(tx, EventKind.QUEUE_REAPED_BY_HAND, "queue", why, expired=count))
+        self._note(EventKind.QUEUE_REAPED_BY_HAND, why, expired=count)
         return count
 
     def clean(self, why: str) -> dict[str, int]:
         """Delete what is past its retention time, now instead of in a while; returns how much of what."""
+        check_why(why)
         done = Janitor(self._parts).clean()
-        self._commit(lambda tx: self._record(tx, EventKind.QUEUE_CLEANED_BY_HAND, "queue", why, **done))
+        self._note(EventKind.QUEUE_CLEANED_BY_HAND, why, **done)
         return done
 
-    def _commit(self, act: Callable[[Transaction], T]) -> T:
-        with self._parts.database.transaction() as tx:
-            result = act(tx)
-            crash.here(CrashPoint.OPERATE_BEFORE_COMMIT)
-        crash.here(CrashPoint.OPERATE_AFTER_COMMIT)
-        return result
+    def _note(self, kind: EventKind, why: str, **data: Any) -> None:
+        commit_by_hand(self._parts.database, lambda tx: self._record(tx, kind, "queue", why, **data))
 
     def _record(self, tx: Transaction, kind: EventKind, message_id: str, why: str, **data: Any) -> None:
-        if not why.strip():
-            raise BadValue("a change by hand needs a reason: why")
-        self._parts.event_log.record(tx, Event(kind, message_id, self.who, why, data))
+        self._parts.event_log.record(tx, Event(kind, message_id, self.who, check_why(why), data))
 
 
 def _sources(move: Move | None) -> tuple[MessageState, ...]:

@@ -15,6 +15,7 @@ from uuid import UUID
 from towpath.errors import BadName, BadPayload, BadValue, UnknownMessage
 
 LONGEST_NAME = 200
+ACTORS = "actor:"  # inboxes whose names begin so are read by actors only
 DEEPEST_NESTING = 200  # SQLite reads 1,000 levels, Python's reader fewer when its caller is deep in the stack
 
 _NAME = re.compile(rf"[^\s\x00-\x1f\x7f\ud800-\udfff]{{1,{LONGEST_NAME}}}")

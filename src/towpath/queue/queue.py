@@ -35,7 +35,7 @@ class Queue:
         event_log: EventLog,
         process: Callable[[], Process],
     ) -> None:
-        self._parts = Parts(
+        self.parts = Parts(
             database,
             settings,
             events,
@@ -48,7 +48,7 @@ class Queue:
 
     def outbox(self, name: str) -> Outbox:
         """Sends under a name; answers arrive in the inbox `name//reply`."""
-        return Outbox(self._parts, name)
+        return Outbox(self.parts, name)
 
     def inbox(
         self,
@@ -57,7 +57,7 @@ class Queue:
         max_attempts: int = DEFAULT_MAX_ATTEMPTS,
     ) -> Inbox:
         """Register an inbox, and claim from it by hand, in batches if wanted."""
-        return Inbox(self._parts, name, on_owner_death, max_attempts)
+        return Inbox(self.parts, name, on_owner_death, max_attempts)
 
     def single_shot(
         self,
@@ -66,7 +66,7 @@ class Queue:
         max_attempts: int = DEFAULT_MAX_ATTEMPTS,
     ) -> SingleShotInbox:
         """Register an inbox, and wait for one message from it."""
-        return SingleShotInbox(self._parts, self.inbox(name, on_owner_death, max_attempts))
+        return SingleShotInbox(self.parts, self.inbox(name, on_owner_death, max_attempts))
 
     def synchronous(
         self,
@@ -75,7 +75,7 @@ class Queue:
         max_attempts: int = DEFAULT_MAX_ATTEMPTS,
     ) -> SynchronousInbox:
         """Register an inbox, and handle its messages one at a time."""
-        return SynchronousInbox(self._parts, self.inbox(name, on_owner_death, max_attempts))
+        return SynchronousInbox(self.parts, self.inbox(name, on_owner_death, max_attempts))
 
     def asynchronous(
         self,
@@ -85,20 +85,20 @@ class Queue:
         max_attempts: int = DEFAULT_MAX_ATTEMPTS,
     ) -> AsynchronousInbox:
         """Register an inbox, and handle up to `workers` of its messages at once."""
-        return AsynchronousInbox(self._parts, self.inbox(name, on_owner_death, max_attempts), workers)
+        return AsynchronousInbox(self.parts, self.inbox(name, on_owner_death, max_attempts), workers)
 
     def operator(self, who: str) -> Operator:
         """Changes by hand, in the name of a person."""
-        return Operator(self._parts, who)
+        return Operator(self.parts, who)
 
     def browser(self) -> Browser:
         """Reading without touching."""
-        return Browser(self._parts)
+        return Browser(self.parts)
 
     def caretaker(self) -> Caretaker:
         """Frees what the dead held; the runtime runs one."""
-        return Caretaker(self._parts)
+        return Caretaker(self.parts)
 
     def janitor(self) -> Janitor:
         """Deletes what is past its retention time; the runtime runs one."""
-        return Janitor(self._parts)
+        return Janitor(self.parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from towpath.db import Transaction
+from towpath.db.text import storable
 from towpath.queue.message import Draft, Message
 from towpath.queue.parts import Parts
 from towpath.queue.payload import new_id, to_json
@@ -12,6 +13,7 @@ from towpath.queue.payload import new_id, to_json
 REPLY = "REPLY"
 # An asker must learn of a failure also where payloads are kept very small.
 FAILURE_BYTES = 16 << 10
+LONGEST_REASON = 2_500  # characters, of which each takes six bytes at most
 
 
 def answer(parts: Parts, tx: Transaction, message_id: str, reply_to: str, payload: Any) -> None:
@@ -41,7 +43,8 @@ def _asked(messages: list[Message]) -> list[tuple[str, str]]:
 
 
 def _failure(parts: Parts, reason: str) -> str:
-    return to_json({"error": reason}, max(FAILURE_BYTES, parts.settings.max_payload_bytes), "answer")
+    said = storable(reason)[:LONGEST_REASON]
+    return to_json({"error": said}, max(FAILURE_BYTES, parts.settings.max_payload_bytes), "answer")
 
 
 def _write(parts: Parts, tx: Transaction, asked: list[tuple[str, str]], payload_json: str) -> None:

@@ -48,9 +48,10 @@ class SingleShotInbox:
         owners = {m.owner for m in self.inbox.eavesdrop(LOOKED_AT_FOR_STEALING) if m.owner is not None}
         if not owners:
             return None
+        caretaker = Caretaker(parts)
+        caretaker.mark_gone()
         with parts.database.beats.glance() as tx:
             gone = owners - parts.processes.living(tx, owners)
-        caretaker = Caretaker(parts)
         if sum(map(caretaker.free_claims_of, gone)) == 0:
             return None
         claimed = self.inbox.claim(1)

@@ -21,6 +21,7 @@ ARROW_BATCH_RECORDS = 10_000
 JARS = "spark.jars"
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 PYTHON = "spark.pyspark.python"
+WORKER_DAEMON = "towpath.flow.worker_daemon"  # by its name: only Spark starts it
 
 
 def check_settings(settings: SparkSettings) -> None:
@@ -60,6 +61,7 @@ def _common(settings: SparkSettings, name: str) -> dict[str, str]:
         "spark.driver.memory": settings.memory,
         PYTHON: sys.executable,  # `python3` on the path is another one than that of a virtual environment
         "spark.pyspark.driver.python": sys.executable,
+        "spark.python.daemon.module": WORKER_DAEMON,
         "spark.ui.enabled": "true" if settings.ui else "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -1,0 +1,230 @@
+"""Changes that are asked for over HTTP or from a terminal: each with its row in the trail, and made once.
+
+The acts, in order; after a crash between any two of them the same request with the same idempotency key goes on right:
+
+1. In one transaction: a row in the trail (`begun`) and the request (`running`, owned by this process).
+2. The change. Its own transaction also moves the row to `done` and the request to `made` (`alongside`).
+3. The answer is looked up and kept (`answered`).
+4. The answer is given.
+
+Killed after 1, nothing was changed: the next one takes the request over, because its owner is dead. An owner that was
+only taken for dead cannot commit 2 any more: the request is not its own. Killed after 2, the change is not made again
+and 3 follows. Killed after 3, the kept answer is given.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from towpath import crash
+from towpath.access.audit_store import Asked, AuditStore
+from towpath.access.outcome import Outcome, RequestState
+from towpath.access.request_store import RequestStore, StoredRequest
+from towpath.crash import CrashPoint
+from towpath.db import Database, Transaction
+from towpath.db.by_hand import alongside
+from towpath.db.processes import ProcessStore
+from towpath.errors import CommitUnknown, Refused, RequestReused, RequestRunning
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """The key that came with a request, and what was asked with it, as one hash."""
+
+    key: str
+    asked: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said to whoever asked."""
+
+    status: int
+    body: str
+    is_repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """What is to be done, and how the answer is found.
+
+    `show` gets what `act` returned, or None when the change was made before and only the answer was lost. An answer
+    that holds a secret is not kept. A change of several transactions is begun again when it was cut off: doing that
+    must do no harm.
+    """
+
+    act: Callable[[], T]
+    show: Callable[[T | None], Answer]
+    is_secret: bool = False
+    is_repeatable: bool = False
+
+
+class Changes:
+    """Makes changes in the name of somebody."""
+
+    def __init__(self, database: Database, process_id: Callable[[], str]) -> None:
+        self._database = database
+        self._process_id = process_id
+        self._audit = AuditStore(database)
+        self._requests = RequestStore(database)
+        self._processes = ProcessStore(database)
+        self._mine: set[tuple[str, str]] = set()  # requests that a thread of this process is at
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def recorded(self, asked: Asked) -> Iterator[None]:
+        """A change in this block has its row in the trail."""
+        with self._database.transaction() as tx:
+            seq = self._audit.add(tx, asked)
+        with self._ended(seq), alongside(lambda tx: self._done(tx, seq)):
+            yield
+
+    def refused(self, asked: Asked, reason: str) -> None:
+        """Somebody asked for something that is not allowed, or cannot be."""
+        with self._database.transaction() as tx:
+            self._audit.add(tx, asked, Outcome.REFUSED, reason)
+
+    def make(self, asked: Asked, change: Change[T], idempotency: Idempotency | None = None) -> Answer:
+        """Make the change and say what came of it; with an idempotency key once, however often it is asked for."""
+        if idempotency is None:
+            with self.recorded(asked):
+                made = change.act()
+            return change.show(made)
+        with self._alone(asked.who, idempotency.key):
+            try:
+                return self._make_once(asked, change, idempotency)
+            except RequestReused as error:
+                self.refused(asked, str(error))
+                raise
+
+    def _make_once(self, asked: Asked, change: Change[T], idempotency: Idempotency) -> Answer:
+        seq, found = self._take(asked, idempotency)
+        if found is not None:
+            return self._again(asked.who, idempotency.key, found, change)
+        crash.here(CrashPoint.REQUEST_TAKEN)
+        hold = _Hold(self, asked.who, idempotency.key, seq)
+        try:
+            with self._ended(seq), alongside(hold.made):
+                made = change.act()
+        except CommitUnknown:
+            raise  # the request says what became of it, to whoever asks again
+        except BaseException:
+            hold.let_go()
+            raise
+        crash.here(CrashPoint.REQUEST_MADE)
+        return self._keep(asked.who, idempotency.key, seq, change.show(made), change.is_secret)
+
+    def _take(self, asked: Asked, idempotency: Idempotency) -> tuple[int, StoredRequest | None]:
+        """The row in the trail of a request that is ours now; or one that was made before."""
+        who, key, me = asked.who, idempotency.key, self._process_id()
+        left_behind = (me, self._dead_owner(who, key))  # of this process's own, `_alone` lets one thread in
+        with self._database.transaction() as tx:
+            found = self._requests.read(tx, who, key)
+            if found is not None and found.asked != idempotency.asked:
+                raise RequestReused(key)
+            if found is not None and found.state is not RequestState.RUNNING:
+                return found.audit_seq, found
+            if found is not None and found.owner not in left_behind:
+                raise RequestRunning(key)
+            seq = self._audit.add(tx, asked)
+            if found is None:
+                is_ours = self._requests.take(tx, who, key, asked=idempotency.asked, owner=me, audit_seq=seq)
+            else:
+                is_ours = self._requests.take_over(tx, who, key, found, owner=me, audit_seq=seq)
+            if not is_ours:
+                raise RequestRunning(key)  # somebody was faster; the row in the trail is undone with this
+            return seq, None
+
+    def _dead_owner(self, who: str, key: str) -> str | None:
+        """The process that was at it, if it is dead. Asked before anything is locked: it may be in another file."""
+        with self._database.glance() as tx:
+            found = self._requests.read(tx, who, key)
+        if found is None or found.state is not RequestState.RUNNING:
+            return None
+        with self._database.beats.glance() as tx:
+            return found.owner if not self._processes.living(tx, [found.owner]) else None
+
+    def _again(self, who: str, key: str, found: StoredRequest, change: Change[T]) -> Answer:
+        if found.status is not None and found.answer is not None:
+            return Answer(found.status, found.answer, is_repeated=True)
+        answer = change.show(change.act() if change.is_repeatable else None)
+        kept = self._keep(who, key, found.audit_seq, answer, change.is_secret)
+        return Answer(kept.status, kept.body, is_repeated=True)
+
+    def _keep(self, who: str, key: str, seq: int, answer: Answer, is_secret: bool) -> Answer:
+        if not is_secret:
+            with self._database.transaction() as tx:
+                self._requests.answered(tx, who, key, seq, answer.status, answer.body)
+            crash.here(CrashPoint.REQUEST_ANSWERED)
+        return answer
+
+    @contextmanager
+    def _alone(self, who: str, key: str) -> Iterator[None]:
+        with self._lock:
+            if (who, key) in self._mine:
+                raise RequestRunning(key)
+            self._mine.add((who, key))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._mine.discard((who, key))
+
+    @contextmanager
+    def _ended(self, seq: int) -> Iterator[None]:
+        """The row in the trail says what came of the block."""
+        try:
+            yield
+        except Refused as error:
+            self._end(seq, Outcome.REFUSED, str(error))
+            raise
+        except Exception as error:
+            self._end(seq, Outcome.FAILED, f"{type(error).__name__}: {error}")
+            raise
+        self._end(seq, Outcome.DONE)
+
+    def _end(self, seq: int, outcome: Outcome, reason: str = "") -> None:
+        with self._database.single() as tx:
+            self._audit.end(tx, seq, outcome, reason)
+
+    def _done(self, tx: Transaction, seq: int) -> None:
+        self._audit.end(tx, seq, Outcome.DONE)
+
+    def request_made(self, tx: Transaction, who: str, key: str, seq: int) -> None:
+        """In the transaction that makes the change; what it raises undoes the change."""
+        if not self._requests.made(tx, who, key, owner=self._process_id(), audit_seq=seq):
+            raise RequestRunning(key)
+        self._done(tx, seq)
+
+    def let_go(self, who: str, key: str, seq: int) -> None:
+        with self._database.single() as tx:
+            self._requests.let_go(tx, who, key, seq)
+
+
+class _Hold:
+    """A request that this thread is at."""
+
+    def __init__(self, changes: Changes, who: str, key: str, seq: int) -> None:
+        self._changes = changes
+        self._place = (who, key, seq)
+        self._is_made = False
+
+    def made(self, tx: Transaction) -> None:
+        """Also for a change of several transactions: the first one counts."""
+        if not self._is_made:
+            self._changes.request_made(tx, *self._place)
+            tx.after_commit(self._note)
+
+    def let_go(self) -> None:
+        """Nothing was changed."""
+        if not self._is_made:
+            self._changes.let_go(*self._place)
+
+    def _note(self) -> None:
+        self._is_made = True

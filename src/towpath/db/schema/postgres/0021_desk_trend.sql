@@ -1,0 +1,10 @@
+-- How many errors came to a group in each of the last hours: a list of groups shows where that goes without counting cases.
+
+create table desk_trend (
+    group_id bigint  not null,
+    -- Since 1970.
+    hour     integer not null check (hour >= 0),
+    cases    bigint  not null check (cases >= 0),
+    primary key (group_id, hour)
+);
+create index desk_trend_by_hour on desk_trend (hour);

@@ -1,0 +1,4 @@
+-- The messages of actors, of targets of notices and of rehearsals in their order: there is a page for each of these inboxes,
+-- however many millions are in others. It costs the messages that people send nothing.
+create index message_own on message (inbox, seq)
+    where substr(inbox, 1, 6) = 'actor:' or substr(inbox, 1, 7) = 'notify:' or inbox = 'desk-rehearsals';

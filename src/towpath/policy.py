@@ -1,0 +1,346 @@
+"""What a flow may say about its errors.
+
+flow.on_error(repeat_after(exponential("1m", times=6, maximum="1h")), code=9, exception="Timeout")
+flow.on_error(ignore(approved_by="Ann Lee", until="2027-01-31"), step="priced", where="value.country = 'DE'")
+
+The first rule that fits an error decides; without one it is isolated: a case for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Self
+
+from towpath.delays import Delays, Duration, constant, delays, exponential, linear, seconds, spelled
+from towpath.errors import BadPolicy
+from towpath.expression import Expression
+
+__all__ = [
+    "Correct",
+    "Ignore",
+    "Isolate",
+    "Match",
+    "Policy",
+    "Repeat",
+    "RepeatAfter",
+    "Rule",
+    "Salvage",
+    "constant",
+    "correct",
+    "delays",
+    "exponential",
+    "ignore",
+    "isolate",
+    "linear",
+    "repeat",
+    "repeat_after",
+    "salvage",
+]
+
+MOST_REPEATS = 1000
+MOST_FIELDS = 50
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Isolate:
+    """A case for a person."""
+
+    kind = "isolate"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"policy": self.kind}
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """Counted and kept, but in front of nobody, until a time; a named person has approved that."""
+
+    approved_by: str
+    until: datetime
+
+    kind = "ignore"
+
+    def is_over(self, now: datetime) -> bool:
+        return now >= self.until
+
+    def to_json(self) -> dict[str, Any]:
+        return {"policy": self.kind, "approved_by": self.approved_by, "until": self.until.isoformat()}
+
+
+Then = Isolate | Ignore  # what comes after the last try
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Again at once, so many times."""
+
+    times: int
+    then: Then = Isolate()
+
+    kind = "repeat"
+
+    def before(self, repeat: int) -> float | None:
+        """How long to wait before that repeat, counted from 1; None when there is none of that number."""
+        return 0.0 if repeat <= self.times else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"policy": self.kind, "times": self.times, "then": self.then.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatAfter:
+    """Again after waiting in a lane."""
+
+    delays: Delays
+    jitter_s: float = 0.0
+    then: Then = Isolate()
+
+    kind = "repeat_after"
+
+    def before(self, repeat: int) -> float | None:
+        """How long to wait before that repeat, counted from 1; None when there is none of that number."""
+        return self.delays.before(repeat)
+
+    def to_json(self) -> dict[str, Any]:
+        said = {"policy": self.kind, "delays": self.delays.to_json(), "then": self.then.to_json()}
+        return said | ({"jitter": spelled(self.jitter_s)} if self.jitter_s else {})
+
+
+Fallback = Isolate | Ignore | Repeat | RepeatAfter
+
+
+@dataclass(frozen=True, slots=True)
+class Correct:
+    """A learned correction, if there is one that is sure enough; otherwise, and when it fails again, `then`."""
+
+    then: Fallback = Isolate()
+
+    kind = "correct"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"policy": self.kind, "then": self.then.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """Loaded without these fields, once; when it fails again, `then`."""
+
+    fields: tuple[str, ...]
+    then: Fallback = Isolate()
+
+    kind = "salvage"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"policy": self.kind, "fields": list(self.fields), "then": self.then.to_json()}
+
+
+Policy = Isolate | Ignore | Repeat | RepeatAfter | Correct | Salvage
+Said = Policy | Callable[[], Isolate]
+
+
+def isolate() -> Isolate:
+    """A case for a person: what happens when nothing is said."""
+    return Isolate()
+
+
+def ignore(*, approved_by: str, until: str | date | datetime) -> Ignore:
+    """Put it in front of nobody until that time; a date counts to its end, in UTC. Then it is isolated again."""
+    name = approved_by.strip() if _is_text(approved_by) else ""
+    if not 0 < len(name) <= LONGEST_NAME:
+        raise BadPolicy('ignore needs the person who approved it: approved_by="Ann Lee"')
+    return Ignore(name, _end(until))
+
+
+def repeat(times: int, *, then: Said = isolate) -> Repeat:
+    """Again at once, up to so many times."""
+    if type(times) is not int or not 1 <= times <= MOST_REPEATS:
+        raise BadPolicy(f"repeat({times!r}): from 1 to {MOST_REPEATS} times")
+    return Repeat(times, _then(then))
+
+
+def repeat_after(waits: Delays, *, jitter: Duration = 0, then: Said = isolate) -> RepeatAfter:
+    """Again after waiting: `constant`, `linear`, `exponential` or `delays` say how long.
+
+    `jitter` is the time over which what is due is spread, so that not all of it comes back at once.
+    """
+    if not isinstance(waits, Delays):
+        raise BadPolicy(f'repeat_after needs delays, such as constant("5m", times=4), not {waits!r}')
+    return RepeatAfter(waits, seconds(jitter, "jitter"), _then(then))
+
+
+def correct(*, then: Said = isolate) -> Correct:
+    """Apply a learned correction that a person has turned on."""
+    return Correct(_fallback(then))
+
+
+def salvage(*fields: str, then: Said = isolate) -> Salvage:
+    """Load the record without these fields (paths such as `customer.phone`), marked with what was left out."""
+    if not fields or len(fields) > MOST_FIELDS:
+        raise BadPolicy(f'salvage needs 1 to {MOST_FIELDS} fields to leave out: salvage("phone")')
+    for each in fields:
+        if not _is_text(each) or not all(each.split(".")):
+            raise BadPolicy(f"salvage: {each!r} is not a field; write a path such as customer.phone")
+    return Salvage(tuple(fields), _fallback(then))
+
+
+def described(policy: Policy) -> str:
+    """A policy in a few words: `repeat after 1m, 2m, 4m, then isolate`."""
+    match policy:
+        case Ignore(approved_by, until):
+            return f"ignore until {until:%Y-%m-%d %H:%M}, approved by {approved_by}"
+        case Repeat(times, then):
+            return f"repeat {times} times, then {then.kind}"
+        case RepeatAfter(waits, jitter_s, then):
+            spread = f" with up to {spelled(jitter_s)} more" if jitter_s else ""
+            return f"repeat after {', '.join(map(spelled, waits.waits_s))}{spread}, then {then.kind}"
+        case Salvage(fields, then):
+            return f"salvage without {', '.join(fields)}, then {then.kind}"
+        case other:
+            return other.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which errors a rule is for: all that is given must fit."""
+
+    step: str | None = None
+    code: int | None = None
+    exception: str | None = None
+    where: Expression | None = None
+
+    @classmethod
+    def of(
+        cls,
+        step: str | None = None,
+        code: int | None = None,
+        exception: str | type[BaseException] | None = None,
+        where: str | None = None,
+    ) -> Self:
+        """Raises `BadPolicy` for what no error can have."""
+        if isinstance(exception, type):
+            exception = exception.__qualname__
+        for name, text in (("step", step), ("exception", exception)):
+            if text is not None and not (_is_text(text) and text):
+                raise BadPolicy(f"{name}= is a name, not {text!r}")
+        if code is not None and (type(code) is not int or not 0 <= code <= 13):
+            raise BadPolicy(f"code= is one of the error codes, 0 to 13, not {code!r}")
+        if where is not None and not _is_text(where):
+            raise BadPolicy(f"where= is an expression in text, not {where!r}")
+        return cls(step, code, exception, None if where is None else Expression.parse(where))
+
+    def to_json(self) -> dict[str, Any]:
+        where = None if self.where is None else self.where.text
+        said = {"step": self.step, "code": self.code, "exception": self.exception, "where": where}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What is done about which errors."""
+
+    policy: Policy
+    match: Match = field(default_factory=Match)
+
+    @classmethod
+    def of(cls, policy: Said, **match: Any) -> Self:
+        return cls(_policy(policy), Match.of(**match))
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.policy.to_json(), **self.match.to_json()}
+
+    @classmethod
+    def from_json(cls, stored: Any) -> Self:
+        """Raises `BadPolicy` for what is no rule."""
+        said = _object(stored, "a rule")
+        match = {name: said.pop(name) for name in ("step", "code", "exception", "where") if name in said}
+        return cls(policy_from_json(said), Match.of(**match))
+
+
+def policy_from_json(stored: Any) -> Policy:
+    """A policy as `to_json` has written it, or as a person has; raises `BadPolicy`."""
+    if isinstance(stored, str):
+        stored = {"policy": stored}
+    said = _object(stored, "a policy")
+    kind = said.pop("policy", None)
+    maker = _READERS.get(kind) if isinstance(kind, str) else None
+    if maker is None:
+        raise BadPolicy(f"policy={kind!r} is not one of {', '.join(_READERS)}")
+    if "then" in said:
+        said["then"] = policy_from_json(said["then"])
+    try:
+        return maker(**said)
+    except TypeError as error:
+        raise BadPolicy(f"{kind}: {str(error).replace('()', '')}") from error
+
+
+def _repeat_after(delays: Any = None, **rest: Any) -> RepeatAfter:
+    return repeat_after(Delays.from_json(_object(delays, "delays")), **rest)
+
+
+def _salvage(fields: Any = (), **rest: Any) -> Salvage:
+    if not isinstance(fields, list | tuple):
+        raise BadPolicy(f'salvage: fields is a list, such as ["phone"], not {fields!r}')
+    return salvage(*fields, **rest)
+
+
+_READERS: Mapping[str, Callable[..., Policy]] = {
+    "ignore": ignore,
+    "isolate": isolate,
+    "repeat": repeat,
+    "repeat_after": _repeat_after,
+    "correct": correct,
+    "salvage": _salvage,
+}
+
+
+def _is_text(value: Any) -> bool:
+    """Asked of what comes from files, whatever its type is said to be."""
+    return isinstance(value, str)
+
+
+def _object(stored: Any, what: str) -> dict[str, Any]:
+    if not isinstance(stored, Mapping):
+        raise BadPolicy(f"{what} is a table of names and values, not {stored!r}")
+    return {str(name): value for name, value in stored.items()}
+
+
+def _policy(said: Said) -> Policy:
+    policy = said() if said is isolate else said
+    if not isinstance(policy, Policy):
+        raise BadPolicy(f"{said!r} is no policy: ignore, isolate, repeat, repeat_after, correct or salvage")
+    return policy
+
+
+def _then(said: Said) -> Then:
+    policy = _policy(said)
+    if not isinstance(policy, Then):
+        raise BadPolicy(f"then={policy.kind}: after the last repeat comes isolate or an approved ignore")
+    return policy
+
+
+def _fallback(said: Said) -> Fallback:
+    policy = _policy(said)
+    if isinstance(policy, Correct | Salvage):
+        raise BadPolicy(f"then={policy.kind}: one mending a record; then comes isolate, ignore, repeat or repeat_after")
+    return policy
+
+
+def _end(until: str | date | datetime) -> datetime:
+    try:
+        end = _parsed(until) if isinstance(until, str) else until
+    except ValueError as error:
+        raise BadPolicy(f'ignore: until="2027-01-31" or a time with its zone, not {until!r}') from error
+    if isinstance(end, datetime):
+        if end.tzinfo is None:
+            raise BadPolicy(f"ignore: until={until!r} is a time without its zone")
+        return end.astimezone(UTC)
+    if isinstance(end, date):
+        return datetime.combine(end + timedelta(days=1), time(), UTC)
+    raise BadPolicy(f'ignore: until="2027-01-31" or a time with its zone, not {until!r}')
+
+
+def _parsed(text: str) -> date | datetime:
+    return date.fromisoformat(text) if len(text) == len("2027-01-31") else datetime.fromisoformat(text)
