@@ -1,0 +1,1 @@
+"""Who takes part: Towpath, DBOS, and hosts of which one is killed."""

@@ -1,0 +1,115 @@
+"""Which states follow which, as the code of `transition` has it. Nothing is run: the source is read.
+
+It finds what stands behind `return` in each `case`: states, also inside of `Sleep` and `Wait`, in both halves of a
+conditional, in a variable, and in methods of the class that are called there.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from towpath.actors.actor import Actor
+from towpath.actors.next_step import Sleep, Wait
+
+_LABELS = {
+    (Sleep.__name__, 0): "after a sleep",
+    (Sleep.__name__, "then"): "after a sleep",
+    (Wait.__name__, 1): "answered",
+    (Wait.__name__, "then"): "answered",
+    (Wait.__name__, "otherwise"): "timed out",
+    (Wait.__name__, 3): "timed out",
+}
+
+
+class CodeMove(NamedTuple):
+    """From one state to another, and what lies between."""
+
+    source: str
+    target: str
+    label: str = ""
+
+
+def moves_in_code(cls: type[Actor], states: set[str]) -> list[CodeMove]:
+    """All moves that are found, in the order of the code; none when there is no source."""
+    home = next(each for each in cls.__mro__ if "transition" in vars(each))  # it may derive from another actor
+    try:
+        methods = {
+            node.name: node
+            for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(home))))
+            if isinstance(node, ast.FunctionDef)
+        }
+    except (OSError, TypeError, SyntaxError):
+        return []
+    found = dict.fromkeys(
+        CodeMove(source, target, label)
+        for node in ast.walk(methods.get("transition", ast.Pass()))
+        if isinstance(node, ast.match_case)
+        for source in _matched(node.pattern)
+        if source in states
+        for target, label in _returned(node.body, states, methods, frozenset({"transition"}))
+    )
+    return list(found)
+
+
+def _matched(pattern: ast.pattern) -> Iterator[str]:
+    match pattern:
+        case ast.MatchClass(cls=cls):
+            yield _name(cls)
+        case ast.MatchOr(patterns=patterns):
+            for each in patterns:
+                yield from _matched(each)
+        case ast.MatchAs(pattern=inner) if inner is not None:
+            yield from _matched(inner)
+
+
+def _returned(
+    body: list[ast.stmt], states: set[str], methods: dict[str, ast.FunctionDef], inside: frozenset[str]
+) -> Iterator[tuple[str, str]]:
+    assigned = {
+        target.id: node.value
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+    def within(node: ast.expr, label: str, depth: int) -> Iterator[tuple[str, str]]:
+        match node:
+            case ast.Name(id=name) if name in assigned and depth:
+                yield from within(assigned[name], label, depth - 1)
+            case ast.IfExp(body=yes, orelse=no):
+                yield from within(yes, label, depth)
+                yield from within(no, label, depth)
+            case ast.Call(func=func) if _name(func) in states:
+                yield _name(func), label
+            case ast.Call(func=func) if _name(func) in (Sleep.__name__, Wait.__name__):
+                for place, value in _arguments(node):
+                    if (_name(func), place) in _LABELS:
+                        yield from within(value, _LABELS[_name(func), place], depth)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=method)):
+                if method in methods and method not in inside:
+                    yield from _returned(methods[method].body, states, methods, inside | {method})
+
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Return) and node.value is not None:
+                yield from within(node.value, "", 3)
+
+
+def _arguments(call: ast.Call) -> Iterator[tuple[int | str, ast.expr]]:
+    yield from enumerate(call.args)
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            yield keyword.arg, keyword.value
+
+
+def _name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+    return ""

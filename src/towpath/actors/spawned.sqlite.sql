@@ -1,0 +1,3 @@
+-- name: in_turn
+-- Not a query: the order in which messages were sent.
+seq;
