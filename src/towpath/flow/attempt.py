@@ -20,9 +20,11 @@ from towpath.flow.classify import is_worker_death
 from towpath.flow.codes import ErrorCode
 from towpath.flow.frames import nothing
 from towpath.flow.ground import Ground
+from towpath.flow.held_keys import HeldKeys
 from towpath.flow.helm import Helm
 from towpath.flow.judge import Judge
 from towpath.flow.ledger_row import Batch, BatchState
+from towpath.flow.ordering import KeyOrder
 from towpath.flow.outcome import Outcome, gather
 from towpath.flow.pilot import PilotState
 from towpath.flow.plan import Plan, load_decided
@@ -93,7 +95,7 @@ class Attempt:
                 f"{self.ground.checkpoint.directory}. Outputs may have a part of it; put the files back, or begin "
                 f"anew: towpath flow reset {self.ground.flow.name}"
             )
-        outcome = self._searched(lambda: self._job(decides=True))
+        outcome = self._decided()
         self._judge(outcome, self.ground.stage.callers)
         crash.here(CrashPoint.DECISION_MADE)
         decision = self.ground.checkpoint.keep_decision(self.batch.hash, self._directory)
@@ -102,6 +104,27 @@ class Attempt:
             self.ground.ledger.decide(tx, *self.batch.key, counts=outcome.to_counts())
         crash.here(CrashPoint.BATCH_DECIDED)
         return decision
+
+    def _decided(self) -> Outcome:
+        """Run the steps; again without those records that must not come before one of their key that has failed."""
+        if self.ground.flow.order is None:
+            return self._searched(lambda: self._job(decides=True))
+        order = KeyOrder(self.records, self.ground.topics.reentry)
+        with self.ground.database.transaction() as tx:
+            keys = HeldKeys(self.ground.database).free(tx, self.batch.flow, self.batch.stage)
+        self._set_aside(order.held(keys))
+        while True:
+            outcome = self._searched(lambda: self._job(decides=True))
+            behind = order.behind(outcome.failures, self.excluded)
+            if not behind:
+                return outcome
+            self._set_aside(behind)
+
+    def _set_aside(self, found: SetAside) -> None:
+        for spot, failures in found.items():
+            self.excluded[spot] = {**failures, **self.excluded.get(spot, {})}
+        if found:
+            self.ground.checkpoint.keep_excluded(self.batch.hash, self.excluded)
 
     # 4. Attempt
 

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from towpath import crash
+from towpath.access.block_store import BlockStore
 from towpath.crash import CrashPoint
 from towpath.flow.attempt import Attempt
 from towpath.flow.delivered import Delivered, ordinals_of
@@ -22,6 +23,7 @@ from towpath.flow.delivery import DeliveryIds, Input, batch_hash
 from towpath.flow.error_record import BatchName, error_records, gap_record
 from towpath.flow.gaps import EXPIRED, MADE_AGAIN, note_gaps
 from towpath.flow.ground import Ground
+from towpath.flow.held_keys import HeldKeys
 from towpath.flow.helm import Helm
 from towpath.flow.judge import Judge
 from towpath.flow.ledger_row import Batch, BatchState
@@ -33,6 +35,7 @@ from towpath.flow.positions import Range
 from towpath.flow.reentry_record import INPUT_OFFSET, carried, delivered_to, first_reading, said_by
 from towpath.flow.searching import SetAside
 from towpath.flow.sending import Told
+from towpath.flow.stateful.blocked import tell_blocks
 from towpath.flow.stateful.column_watermark import is_column, later_of, tell_workers
 from towpath.flow.units import Units
 from towpath.flow.worker.batch_place import BatchPlace
@@ -110,6 +113,8 @@ class BatchRun:
         self.units = Units.of_value(batch.units)
         if any(map(is_column, self.ground.stage.sources)):
             tell_workers(self.ground.spark, self.units.watermarks)
+        if self.ground.stage.is_stateful:
+            tell_blocks(self.ground.spark, self.units.blocks)
 
     def _new_units(self) -> Units:
         ground = self.ground
@@ -193,6 +198,7 @@ class BatchRun:
             marks_since=self.units.marks_since,
             outages=ground.checkpoint.outages(self.batch.hash),
             crash=crash.armed(),
+            blocks=self.units.blocks,
         )
         return self._with_reentry(place) if self._has_reentry else place
 
@@ -221,13 +227,15 @@ class BatchRun:
         ground, topics, name = self.ground, self.ground.topics, self._name()
         for record in (gap_record(gap, why, name) for gap, why in self._gaps()):
             yield topics.errors, record
-        for record in error_records(outcome.failures, name, ground.topic_ids, self._carried, self._delivered):
+        for record in error_records(
+            outcome.failures, name, ground.topic_ids, self._carried, self._delivered, order=ground.flow.order
+        ):
             yield topics.errors, record
         back = [each for each in self.batch.positions if each.topic == topics.reentry and not each.is_empty]
         records = (
             record for each in back for record in ground.log.read(each.topic, each.partition, each.start, each.stop)
         )
-        for record in outcome_records(records, outcome, name) if back else ():
+        for record in outcome_records(records, outcome, name, ground.recalled()) if back else ():
             yield topics.outcomes, record
 
     def _carried(self, one: Failed) -> Mapping[str, str]:
@@ -290,6 +298,11 @@ class BatchRun:
                 units=self._units_after(outcome),
             )
             ground.dues.save(tx, row, outcome.due)
+            if outcome.caught:
+                BlockStore(ground.database).note_caught(tx, outcome.caught)
+            if ground.flow.order is not None:
+                keys = [one.key for one in outcome.failures if one.key is not None and not self._is_back(one)]
+                HeldKeys(ground.database).send(tx, row.flow, row.name, keys)
             ground.stages.save_judge(tx, row.flow, row.name, ground.owner, self.judge.to_value())
         crash.here(CrashPoint.BATCH_COMMITTED)
         ground.checkpoint.forget(self.batch.hash)

@@ -29,6 +29,14 @@ class Checkpoint:
 
     def make(self) -> None:
         self._decided.mkdir(parents=True, exist_ok=True)
+        self._drop_half_begun()
+
+    def _drop_half_begun(self) -> None:
+        """Who died while Spark wrote where batch 0 ends left a hidden file, beside which Spark never begins again."""
+        offsets = self.spark / "offsets"
+        if not any(offsets.glob("[0-9]*")):
+            for path in offsets.glob(".*"):
+                path.unlink(missing_ok=True)
 
     def forget_older(self) -> None:
         """Delete what belongs to generations before the last one. That is kept, for a person to look at."""
@@ -88,6 +96,7 @@ class Checkpoint:
     def keep_excluded(self, hash: str, excluded: Excluded) -> None:
         """Which records of a batch are known to end its job: others may be in outputs without them by then."""
         path = self._decided / hash / EXCLUDED
+        path.parent.mkdir(exist_ok=True)
         aside = path.with_suffix(".new")
         stored = [[topic, partition, list(found.items())] for (topic, partition), found in excluded.items()]
         aside.write_text(json.dumps(stored), encoding="utf-8")

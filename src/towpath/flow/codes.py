@@ -58,3 +58,21 @@ _ACTIONS = {
     ErrorCode.ITEM_REFUSED: Action.DIVERT,
     ErrorCode.SINK_REFUSED: Action.RETRY,
 }
+
+# For people.
+MEANINGS = {
+    ErrorCode.UNCATEGORISED: "nobody knows what it was",
+    ErrorCode.LOG_UNAVAILABLE: "the log does not answer",
+    ErrorCode.TOPIC_NOT_FOUND: "a topic is not there",
+    ErrorCode.PARTITION_NOT_FOUND: "a partition is not there",
+    ErrorCode.RECORD_TOO_BIG: "larger than the flow's limit",
+    ErrorCode.OFFSET_NOT_AVAILABLE: "deleted before it was read",
+    ErrorCode.NETWORK: "a connection broke or could not be made",
+    ErrorCode.NOT_JSON: "not UTF-8, or not JSON",
+    ErrorCode.NOT_VALID: "schema or expectation not met",
+    ErrorCode.TRANSFORM_FAILED: "a step failed on it",
+    ErrorCode.SINK_UNAVAILABLE: "the sink does not answer",
+    ErrorCode.SINK_FAILED: "the sink is broken",
+    ErrorCode.ITEM_REFUSED: "refused by the sink",
+    ErrorCode.SINK_REFUSED: "the sink refuses the request",
+}

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 from towpath.errors import BadRecord
 from towpath.flow.error_record import PREFIX
@@ -48,7 +49,7 @@ class ErrorBox:
         """The name of a file with this content, on the disk when this returns."""
         name = hashlib.sha256(value).hexdigest()
         self._blobs.mkdir(parents=True, exist_ok=True)
-        aside = self._blobs / f".{name}.{os.getpid()}"
+        aside = self._blobs / f".{name}.{uuid4().hex}"
         with aside.open("wb") as file:
             file.write(value)
             file.flush()

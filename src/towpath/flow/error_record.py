@@ -19,6 +19,7 @@ from towpath.log.record import Headers, NewRecord, Record
 
 PREFIX = "towpath."
 ERROR, GAP = "error", "gap"
+ORDER = "order"  # "key": records of its key wait for it
 DELIVERED = "delivered"  # what outputs have of the record
 
 
@@ -57,6 +58,7 @@ class ErrorRecord:
     stop: int | None = None  # of a gap: the offset after its last
     delivered: tuple[str, ...] = ()  # outputs that have all of the record
     partly: Mapping[str, frozenset[int]] = field(default_factory=dict)  # ordinals of what others have of it
+    order: str | None = None
 
     @classmethod
     def read(cls, record: Record) -> Self:
@@ -84,6 +86,7 @@ class ErrorRecord:
             int(get["stop"]) if "stop" in get else None,
             tuple(sorted(delivered.whole)),
             delivered.partly,
+            get.get(ORDER),
         )
 
 
@@ -93,10 +96,12 @@ def error_records(
     topic_ids: Mapping[str, str],
     carried: Callable[[Failed], Mapping[str, str]] = lambda one: {},
     delivered: Callable[[Failed], Delivered] = lambda one: Delivered(),
+    order: str | None = None,
 ) -> Iterator[NewRecord]:
     """The error records of a batch, in the order of its reports.
 
     `carried` is what one keeps of its own headers, `delivered` what outputs have of it: a replay is for the rest.
+    `order` is that of the flow, told of records that have a key.
     """
     for one in failed:
         details = {
@@ -110,6 +115,8 @@ def error_records(
             **_failure(one.failure),
             **carried(one),
         }
+        if order is not None and one.key is not None:
+            details[ORDER] = order
         if one.output is not None:
             details["output"] = one.output
         if one.delivery_id is not None:

@@ -11,6 +11,7 @@ from towpath.flow.codes import ErrorCode
 MESSAGE_CHARACTERS = 1_000
 TRACE_CHARACTERS = 4_000
 TRACE_FRAMES = 12
+ALIKE_CHARACTERS = 200  # of a message that tell one cause from another
 
 # What differs from record to record in the same failure: numbers, quoted words, long hexadecimal ids.
 _PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-f]{8,}\b|\d+")
@@ -34,7 +35,12 @@ class Failure(NamedTuple):
     @property
     def fingerprint(self) -> str:
         """The same for failures of one cause: code, step, exception and the message without its particulars."""
-        return f"{self.code:d}/{self.step}/{self.exception}/{_PARTICULAR.sub('#', self.message)[:200]}"
+        return f"{self.code:d}/{self.step}/{self.exception}/{without_particulars(self.message)}"
+
+
+def without_particulars(message: str) -> str:
+    """What failures of one cause say alike: the judge and the desk both go by it."""
+    return _PARTICULAR.sub("#", message)[:ALIKE_CHARACTERS]
 
 
 def _said(error: BaseException) -> str:

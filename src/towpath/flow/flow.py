@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar
 
 from towpath.errors import BadFlow
+from towpath.flow.closing_step import ClosingStep, names
 from towpath.flow.graph import Stage, checked_stages
 from towpath.flow.nodes import AnyOf, Branch, Each, Expectation, Fork, Forked, Node, Output, Source, Step
 from towpath.flow.sinks.sink import Sink
@@ -31,6 +32,7 @@ from towpath.flow.takes import TYPE_FIELD, Takes
 from towpath.flow.text.reading import Duplicates
 from towpath.flow.text.schema import Extra
 from towpath.flow.topic_reference import TopicReference
+from towpath.policy import Rule, Said
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 EXPECTATIONS = "__towpath_expectations__"
@@ -52,11 +54,16 @@ class Flow(Sources):
         max_record_bytes: int | None = None,
         error_topic: str | None = None,
         type_field: str = TYPE_FIELD,
+        order: Literal["key"] | None = None,
     ) -> None:
         if not NAME.fullmatch(name):
             raise BadFlow(f"a flow is named with letters, digits, - and _, 80 at most, not {name!r}")
         if delivery not in tuple(Strategy):
             raise BadFlow(f"flow {name!r}: delivery={delivery!r} is not one of {', '.join(Strategy)}")
+        if order not in (None, "key"):
+            raise BadFlow(f"flow {name!r}: order={order!r} is not 'key'")
+        if order is not None and delivery != Strategy.EXACTLY_ONCE:
+            raise BadFlow(f"flow {name!r}: order='key' needs delivery='exactly-once'")
         super().__init__(name)
         self.delivery = Strategy(delivery)
         self.version = version
@@ -64,7 +71,10 @@ class Flow(Sources):
         self.max_record_bytes = max_record_bytes
         self.error_topic = error_topic or f"{name}.errors"
         self.type_field = type_field
+        self.order = order  # "key": behind a record that has failed, none of its key is tried
         self.outputs: list[Output] = []
+        self.rules: list[Rule] = []
+        self.closings: list[ClosingStep] = []
         self._names_before: dict[str, str] = {}
 
     def step(
@@ -209,6 +219,53 @@ class Flow(Sources):
         self.outputs.append(output)
         return output
 
+    def at_end(
+        self,
+        stream: str,
+        *,
+        result: str,
+        collected: Iterable[str] | str,
+        order_by: Iterable[str] | str = (),
+        columns: Iterable[str] | None = None,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], ClosingStep]:
+        """Make a step that runs once at the end of each upload of a stream, over what was collected of it.
+
+        The function is given a DataFrame for each name in `collected`, with the columns of `collect(…, schema=…)`, and
+        returns one, whose rows are what the client gets for the query `result`, in the order of `order_by`.
+        """
+
+        def made(function: Callable[..., Any]) -> ClosingStep:
+            called = name or function.__name__
+            above = names(f"step {called!r}: collected=", collected)
+            if not above:
+                raise BadFlow(f'step {called!r}: collected= names what it is given: collected=("orders",)')
+            if any(step.stream == stream and result == step.result for step in self.closings):
+                raise BadFlow(f"flow {self.name!r} has two steps that give {result!r} at the end of {stream!r}")
+            order = names(f"step {called!r}: order_by=", order_by)
+            shown = None if columns is None else names(f"step {called!r}: columns=", columns)
+            step = ClosingStep(stream, called, result, above, function, order, shown)
+            self.closings.append(step)
+            return step
+
+        return made
+
+    def on_error(
+        self,
+        policy: Said,
+        *,
+        step: str | Node | None = None,
+        code: int | None = None,
+        exception: str | type[BaseException] | None = None,
+        where: str | None = None,
+    ) -> None:
+        """What the desk does about an error of that step, code and exception, of which the expression is true.
+
+        The first rule that fits decides; an error that none fits is isolated. Operators may put rules before these.
+        """
+        named = step.name if isinstance(step, Node) else step
+        self.rules.append(Rule.of(policy, step=named, code=code, exception=exception, where=where))
+
     def renamed(self, old: str, new: str) -> None:
         """The stage that is called `new` after its topics is the one that was called `old` in an earlier run.
 
@@ -223,6 +280,8 @@ class Flow(Sources):
         stages = checked_stages(self.name, self.nodes, self.outputs, self.delivery, self._names_before)
         if any(self.error_topic in stage.topics for stage in stages):
             raise BadFlow(f"flow {self.name!r} reads its own error topic {self.error_topic!r}")
+        if self.order is not None and any(stage.is_stateful for stage in stages):
+            raise BadFlow(f"flow {self.name!r}: order='key' is not for stages that keep state, such as joins")
         return stages
 
     def _inputs(

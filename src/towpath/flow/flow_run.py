@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.db import Database
 from towpath.db.event_log import EventLog
+from towpath.errors import SparkFailed, TowpathError
 from towpath.events import Events
 from towpath.flow.flow import Flow
 from towpath.flow.graph import Stage
@@ -23,7 +26,9 @@ from towpath.flow.sampling import Sampler
 from towpath.flow.stage_run import StageRun
 from towpath.flow.stage_store import StageStore, take_stage
 from towpath.log.log import Log
+from towpath.service import Service
 from towpath.settings import Settings
+from towpath.spark.java_process import how_java_ended
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 JOIN_S = 0.2
+LEAVE_S = 5.0  # what stages get to end without Java
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +97,15 @@ class FlowRun:
 
     parts: Parts
     flow: Flow
+    beside: Sequence[Service] = ()  # what else runs while the flow does
     _running: list[_Running] = field(default_factory=list)
+    _session: SparkSession | None = None
+    _is_asked_to_stop: bool = False
 
     def start(self, *, until_idle: bool = False) -> None:
         """Take every stage and start it; `NotTheOnlyOne` when another living process has one of them."""
         stages = self.flow.stages()
-        self.parts.open_spark()
+        self._session = self.parts.open_spark()
         try:
             for stage in stages:
                 self._running.append(self._take(stage))
@@ -113,6 +122,8 @@ class FlowRun:
                 daemon=True,
             )
             running.thread.start()
+        for service in self.beside:
+            service.start()
 
     def _take(self, stage: Stage) -> _Running:
         parts, flow = self.parts, self.flow
@@ -161,23 +172,57 @@ class FlowRun:
 
     def stop(self, reason: str = "asked to") -> None:
         """Let every stage end after its present batch."""
+        self._is_asked_to_stop = True
         for running in self._running:
             running.run.stop(reason)
 
     def wait(self, tick: Callable[[], None] = lambda: None) -> dict[str, PilotState]:
-        """Wait until all stages rest, and say in which states; raises what ended a stage by itself."""
+        """Wait until all stages rest, and say in which states; raises what ended a stage by itself.
+
+        `SparkFailed` when Spark's Java process is gone: nothing can be done any more in this process.
+        """
         while self.is_running:
+            self._check_java()
             for running in self._running:
                 if running.thread is not None:
                     running.thread.join(JOIN_S)
             if any(running.error is not None for running in self._running):
                 self.stop("another stage ended")
             tick()
-        self._release()
+        try:
+            self._end_beside()
+        finally:
+            self._release()
         for running in self._running:
             if running.error is not None:
+                self._check_java()  # what a stage ends with then tells nobody anything
                 raise running.error
         return {running.ground.stage.name: running.helm.state for running in self._running}
+
+    def _end_beside(self) -> None:
+        """Stop what runs beside the stages. A run that is to end when all is done also does what is left for them."""
+        for service in self.beside:
+            service.stop()
+        ends_by_itself = not self._is_asked_to_stop and all(running.until_idle for running in self._running)
+        while ends_by_itself and self._work_beside():
+            pass  # what one has done may give another something to do
+
+    def _work_beside(self) -> int:
+        return sum(service.run_once().done for service in self.beside)
+
+    def _check_java(self) -> None:
+        how = None if self._session is None else how_java_ended(self._session)
+        if how is None:
+            return
+        self.stop("Spark's Java process is gone")
+        deadline = time.monotonic() + LEAVE_S
+        for running in self._running:
+            if running.thread is not None:
+                running.thread.join(max(0.0, deadline - time.monotonic()))
+        for service in self.beside:
+            with contextlib.suppress(TowpathError):
+                service.stop(max(0.0, deadline - time.monotonic()))
+        raise SparkFailed(f"Spark's Java process {how}; start the flow again, it goes on where it was")
 
     def _release(self) -> None:
         for running in self._running:

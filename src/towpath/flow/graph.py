@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from towpath.errors import BadFlow
-from towpath.flow.nodes import AnyOf, Branch, Each, Fork, Node, Output, Source, Step, sources_of
+from towpath.flow import drawing
+from towpath.flow.nodes import Each, Node, Output, Source, sources_of
 from towpath.flow.shape import shape_of
 from towpath.flow.sinks.sink import takes_once
 from towpath.flow.strategy import Strategy
@@ -145,29 +146,4 @@ def _groups(nodes: Sequence[Node], outputs: Sequence[Output]) -> list[list[Node]
 
 def mermaid(stages: Sequence[Stage]) -> str:
     """The flow as a mermaid chart: topics, steps and sinks."""
-    lines = ["flowchart LR"]
-    for number, stage in enumerate(stages):
-        ids = {id(node): f"s{number}n{at}" for at, node in enumerate(stage.nodes)}
-        for node in stage.nodes:
-            lines.append(f"    {ids[id(node)]}{_shape(node)}")
-            lines += [f"    {ids[id(above)]} --> {ids[id(node)]}" for above in node.inputs]
-        for at, output in enumerate(stage.outputs):
-            lines.append(f"    {ids[id(output.input)]} --> s{number}o{at}[({_escaped(str(output.sink))})]")
-    return "\n".join(lines)
-
-
-def _shape(node: Node) -> str:
-    name = _escaped(node.name)
-    match node:
-        case Source():
-            return f"[/{name}/]"
-        case Step():
-            return f"[{name}]"
-        case Each():
-            return f"([{name}])"
-        case Fork() | Branch() | AnyOf():
-            return f"{{{{{name}}}}}"
-
-
-def _escaped(text: str) -> str:
-    return '"' + text.replace('"', "#quot;") + '"'
+    return drawing.mermaid([stage.topology() for stage in stages])

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from towpath.access.barrier import Barrier
+from towpath.access.block_store import BlockStore
 from towpath.db import Database
 from towpath.db.event_log import EventLog
 from towpath.errors import DatabaseUnavailable, FlowHalted, OffsetOutOfRange, TopicReplaced, UnknownPartition
@@ -21,6 +23,8 @@ from towpath.flow.ledger_row import Batch
 from towpath.flow.mark import Mark
 from towpath.flow.mark_topic import MarkTopic
 from towpath.flow.positions import Positions, Range, Spot
+from towpath.flow.recalled import Recalled
+from towpath.flow.reentry_record import Sent
 from towpath.flow.sending import Sender
 from towpath.flow.stage_store import Stage as StageRow
 from towpath.flow.stage_store import StageStore
@@ -70,7 +74,8 @@ class Ground:
     @property
     def decides(self) -> bool:
         """Whether what comes out of a batch has to be written down before any output is touched."""
-        return self.flow.delivery is Strategy.EXACTLY_ONCE and not self.is_deterministic
+        needs_decision = not self.is_deterministic or self.flow.order is not None
+        return self.flow.delivery is Strategy.EXACTLY_ONCE and needs_decision
 
     @property
     def spark(self) -> SparkSession:
@@ -117,11 +122,16 @@ class Ground:
 
     def units(self, buckets: int) -> Units:
         """Of a batch that is fixed now: its marks come at or after the present end of their topic."""
-        event_times, found = self.event_times(), self.watermarks()
+        event_times, found, blocks = self.event_times(), self.watermarks(), self.blocks()
         if not self.flow.delivery.has_marks:
-            return Units(buckets, watermarks=found, event_times=event_times)
+            return Units(buckets, watermarks=found, event_times=event_times, blocks=blocks)
         id = self.log.topic(self.topics.marks).id  # asked for first: one that is made again meanwhile is found out
-        return Units(buckets, MarkTopic(self.log, self.topics.marks).ends(), id, found, event_times)
+        return Units(buckets, MarkTopic(self.log, self.topics.marks).ends(), id, found, event_times, blocks)
+
+    def blocks(self) -> Barrier:
+        """The block rules that count now, of those that may be about what the stage reads."""
+        with self.database.glance() as tx:
+            return BlockStore(self.database).in_force(tx).for_topics(self.stage.topics)
 
     def event_times(self) -> Mapping[str, int]:
         """The latest of all committed batches, by input of the joins on columns."""
@@ -188,7 +198,13 @@ class Ground:
         """How the stage takes what comes back. The first stage of a flow answers for what is for none."""
         stages = [stage.name for stage in self.flow.stages()]
         is_first = self.stage.name == stages[0]
-        return Reentry(self.topics.reentry, self.stage.name, frozenset(stages), is_first, dict(self.row.topics))
+        topic, topics = self.topics.reentry, dict(self.row.topics)
+        return Reentry(topic, self.stage.name, frozenset(stages), is_first, topics, self.recalled())
+
+    def recalled(self) -> frozenset[Sent]:
+        """What the desk has called back: for all attempts of a batch that covers it the same."""
+        with self.database.read() as tx:
+            return Recalled(self.database).of(tx, self.row.flow)
 
     def look(self) -> None:
         """Find the topics that are read, and the row as it is; `UnknownTopic` when one of the topics is not there.

@@ -16,7 +16,7 @@ from towpath.db.database import Row
 from towpath.db.text import storable
 from towpath.errors import FlowHalted, IllegalFlowMove, NotTheOnlyOne
 from towpath.flow.ledger_row import MOVES, Batch, BatchState, Counts, Digests, Gap, Timings, added
-from towpath.flow.positions import Positions, Range
+from towpath.flow.positions import Positions, Range, Spot
 from towpath.flow.stored_json import to_stored
 
 __all__ = ["Batch", "BatchState", "Gap", "Ledger"]
@@ -172,6 +172,34 @@ class Ledger:
         generation, batch_id = before or (None, None)
         which = {"flow": flow, "stage": stage, "limit": limit, "generation": generation, "batch_id": batch_id}
         return [_batch(row) for row in tx.rows(self._sql["list_batches"], which)]
+
+    def readers(self, tx: Transaction, flow: str, stage: str, spot: Spot, offset: int) -> list[Batch]:
+        """The batches in whose ranges an offset is, the newest first: one in each generation that has come to it."""
+        found = []
+        for generation, first, last in tx.rows(self._sql["generations"], {"flow": flow, "stage": stage}):
+            which = {"flow": flow, "stage": stage, "generation": generation}
+            batch = self._reader(tx, which, spot, offset, first, last)
+            found += [] if batch is None else [batch]
+        return found
+
+    def _reader(
+        self, tx: Transaction, which: dict[str, Any], spot: Spot, offset: int, first: int, last: int
+    ) -> Batch | None:
+        """By halves: batches of a generation follow each other, and each has a range for every partition it knows."""
+        while first <= last:
+            middle = (first + last) // 2
+            batch = _first(tx.rows(self._sql["batch_from"], {**which, "batch_id": middle}))
+            if batch is None or batch.batch_id > last:
+                last = middle - 1
+                continue
+            part = next((each for each in batch.positions if each.spot == spot), None)
+            if part is None or part.stop <= offset:  # none: the partition is younger than this batch
+                first = batch.batch_id + 1
+            elif part.start > offset:
+                last = middle - 1
+            else:
+                return batch
+        return None
 
     def totals(self, tx: Transaction, flow: str) -> dict[str, dict[str, Any]]:
         """What all committed batches have counted, by stage; also those whose rows are gone."""

@@ -74,6 +74,17 @@ where flow = :flow and stage = :stage
   and (generation, batch_id) < (coalesce(:generation, 2147483647), coalesce(:batch_id, 9223372036854775807))
 order by generation desc, batch_id desc limit :limit;
 
+-- name: generations
+-- The generations of a stage with their first and their last batch, the newest first.
+select generation, min(batch_id), max(batch_id) from flow_batch where flow = :flow and stage = :stage
+group by generation order by generation desc;
+
+-- name: batch_from
+-- The first batch of a generation from a number on.
+select $columns from flow_batch
+where flow = :flow and stage = :stage and generation = :generation and batch_id >= :batch_id
+order by batch_id limit 1;
+
 -- name: owner_of_stage
 -- Who runs a stage, and in which generation.
 select owner, generation from flow_stage where flow = :flow and stage = :stage;

@@ -51,6 +51,7 @@ class Outcome:
     placed: Counter[str] = field(default_factory=Counter)  # inputs that an operator with state has put there, by place
     due: dict[str, list[int]] = field(default_factory=dict)  # in ms, by operator/shard of what the stage keeps
     event_times: dict[str, int] = field(default_factory=dict)  # the latest in ms, by input of a join
+    caught: Counter[int] = field(default_factory=Counter)  # inputs, by the number of the block rule that was for them
     forfeited: int = 0  # at most once: a crash has cut it off, and it is not tried again
     kept: list[Failed] | None = None
     returned: Returned = field(default_factory=lambda: Returned())
@@ -102,6 +103,7 @@ class Outcome:
             "failed": {str(code): count for code, count in sorted(self.failed.items())},
             "delivered": dict(self.delivered),
             **self.placed,
+            **({"caught": {str(rule): count for rule, count in sorted(self.caught.items())}} if self.caught else {}),
             **({"forfeited": self.forfeited} if self.forfeited else {}),
         }
 
@@ -145,6 +147,7 @@ def _add(outcome: Outcome, counts: Counts, unit: str) -> None:
     outcome.delivered += counts.delivered
     outcome.placed.update(counts.placed)  # `+=` would lose what is below zero
     outcome.due.update(counts.due)
+    outcome.caught += counts.caught
     outcome.event_times = later_of(outcome.event_times, counts.event_times)
     for output, digest in counts.digests.items():
         outcome.digests.setdefault(output, {})[unit] = digest.hex

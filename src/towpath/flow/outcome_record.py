@@ -5,14 +5,14 @@ They are sent before the batch commits, so none is lost; after a crash one may b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
 from towpath.flow.error_record import PREFIX, BatchName, names_of
 from towpath.flow.outcome import Outcome
-from towpath.flow.reentry_record import CORRELATION, STAGE, carried, said_by
+from towpath.flow.reentry_record import CORRELATION, STAGE, Sent, carried, said_by, sent_as
 from towpath.log.record import NewRecord, Record
 
 KIND = "outcome"
@@ -48,12 +48,14 @@ class OutcomeRecord:
         return cls(*names, Fate(get["fate"]), get["step"], get["hash"])
 
 
-def outcome_records(records: Iterable[Record], outcome: Outcome, batch: BatchName) -> Iterator[NewRecord]:
+def outcome_records(
+    records: Iterable[Record], outcome: Outcome, batch: BatchName, recalled: Collection[Sent] = ()
+) -> Iterator[NewRecord]:
     """Of the records of a batch that lie in the re-entry topic, those of this stage that somebody waits for."""
     failed: dict[str, str] | None = None
     for record in records:
         said = said_by(record.headers)
-        if said.get(STAGE) != batch.stage or not said.get(CORRELATION):
+        if said.get(STAGE) != batch.stage or not said.get(CORRELATION) or sent_as(said) in recalled:
             continue
         if failed is None:
             failed = {

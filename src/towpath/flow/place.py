@@ -5,9 +5,13 @@ docs/reference/places.md is held equal to this.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from towpath.db import Transaction
+from towpath.flow.positions import Spot
 
 
 class Place(StrEnum):
@@ -47,13 +51,34 @@ BY_BATCH = (
     Place.UNMATCHED,
     Place.JOINING,
     Place.FAILED,
+    Place.BLOCKED,
     Place.DUPLICATE,
     Place.FORFEITED,
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """What somebody has of the failures of a flow, at one moment: the same as that of the ledger it is held against."""
+
+    at_us: int
+    positions: Mapping[Spot, int]  # how far each partition of the error topic was read
+    records: int  # error records of the flow that were read, of whatever kind
+    repeats: int  # those among them that had been told before
+    strays: int  # those that no flow has written
+    attempts: int  # failures that are kept, and those that were forgotten since
+    places: Mapping[tuple[str, Place], int]  # by the hash of the batch in which a record has failed first
+    sent: Mapping[str, tuple[str, int]]  # what is out: by correlation id that hash, and the number of the attempt
+
+
 class Places(Protocol):
     """Somebody who knows more about the records that failed. The desk is one; flows need not know it."""
 
-    def among_failed(self, flow: str) -> Mapping[Place, int]:
-        """How many of the records in the error topic are in which other place by now."""
+    def holdings(self, tx: Transaction, flow: str) -> Holdings | None:
+        """What it has, in a transaction that reads the ledger too; None when it has never looked at that flow."""
+
+    def known(self, correlations: Collection[str]) -> set[str]:
+        """Those of some correlation ids under which it sends, or has sent, records of its own."""
+
+    def resolved(self, correlations: Collection[str], until_us: int) -> set[str]:
+        """Those of some whose record was loaded or filtered, and that was known at a time."""

@@ -193,6 +193,7 @@ class Plan:
             source.schema,
             self._excluded,
             self._batch.reentry,
+            self._batch.blocks,
         )
         schema = source.schema
         only = schema.known if schema is not None and schema.extra == "drop" else None

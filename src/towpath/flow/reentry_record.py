@@ -24,10 +24,14 @@ INPUT_TIMESTAMP = f"{PREFIX}input-timestamp"
 ORIGIN = f"{PREFIX}origin"
 CORRELATION = f"{PREFIX}correlation"
 ATTEMPT = f"{PREFIX}attempt"
+TICKET = f"{PREFIX}ticket"  # under which the desk has sent it: raised by whatever sends it again or calls it back
 DELIVERED = f"{PREFIX}{error_record.DELIVERED}"
+CORRECTED = f"{PREFIX}corrected"  # by which rules of learned corrections, and in which fields: `rule:7 city`
 # Of ticks, by which a stage wakes what is due in its state: the number of the operator, and the shard.
 TICK = f"{PREFIX}tick"
 SHARD = f"{PREFIX}shard"
+
+Sent = tuple[str, int]  # the case that a record comes back for, and the ticket under which it was sent
 
 LAST_MS = 253_402_300_800_000  # the end of the year 9999
 
@@ -42,6 +46,7 @@ CARRIED = (
     CORRELATION,
     ATTEMPT,
     DELIVERED,
+    CORRECTED,
     TICK,
     SHARD,
 )
@@ -52,6 +57,9 @@ _FIRST = {
     INPUT_OFFSET: f"{PREFIX}offset",
     INPUT_TIMESTAMP: f"{PREFIX}timestamp",
 }
+
+
+_KEPT = (DELIVERED, CORRECTED, TICK, SHARD, ORIGIN)
 
 
 class FirstReading(NamedTuple):
@@ -110,13 +118,32 @@ def carried(headers: Headers) -> dict[str, str]:
     return {name.removeprefix(PREFIX): said[name] for name in CARRIED if name in said}
 
 
-def reentry_record(error: Record, correlation: str, attempt: int, value: bytes | None = None) -> NewRecord:
+def sent_as(said: Mapping[str, str]) -> Sent | None:
+    """None: it does not say both."""
+    correlation, ticket = said.get(CORRELATION, ""), said.get(TICKET, "")
+    return (correlation, int(ticket)) if correlation and ticket.isdecimal() and ticket.isascii() else None
+
+
+def reentry_record(
+    error: Record, correlation: str, attempt: int, value: bytes | None = None, *, ticket: int | None = None
+) -> NewRecord:
     """An error record on its way back to its stage, with another value if somebody has mended it."""
-    said = said_by(error.headers)
-    ours = {name: said.get(name, said.get(before, "")) for name, before in _FIRST.items()}
-    ours |= {STAGE: said[STAGE], CORRELATION: correlation, ATTEMPT: str(attempt)}
-    ours |= {name: said[name] for name in (DELIVERED, TICK, SHARD) if name in said}
-    ours[ORIGIN] = said.get(ORIGIN) or "/".join(ours[name] for name in (INPUT_TOPIC_ID, INPUT_PARTITION, INPUT_OFFSET))
-    own = tuple((name, value) for name, value in error.headers if not name.startswith(PREFIX))
-    headers = (*own, *((name, text.encode()) for name, text in ours.items()))
-    return NewRecord(error.value if value is None else value, error.key, headers)
+    # In bytes, as the headers are: the desk sends them by the thousand.
+    said = {name: content or b"" for name, content in error.headers if name.startswith(PREFIX)}
+    ours = {name: said[name] if name in said else said.get(before, b"") for name, before in _FIRST.items()}
+    ours[STAGE] = said[STAGE]
+    ours[CORRELATION], ours[ATTEMPT] = correlation.encode(), b"%d" % attempt
+    if ticket is not None:
+        ours[TICKET] = b"%d" % ticket
+    for name in _KEPT:
+        if name in said:
+            ours[name] = said[name]
+    if not said.get(ORIGIN):
+        ours[ORIGIN] = b"/".join((ours[INPUT_TOPIC_ID], ours[INPUT_PARTITION], ours[INPUT_OFFSET]))
+    own = () if len(said) == len(error.headers) else _own(error.headers)
+    return NewRecord(error.value if value is None else value, error.key, (*own, *ours.items()))
+
+
+def _own(headers: Headers) -> Headers:
+    """The record's own headers among all."""
+    return tuple(header for header in headers if not header[0].startswith(PREFIX))

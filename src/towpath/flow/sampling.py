@@ -7,11 +7,13 @@ import time
 from collections import Counter, deque
 from typing import Any
 
+from towpath.clock import MICROS
 from towpath.errors import DatabaseUnavailable, LogError
 from towpath.flow.ground import Ground
 from towpath.flow.ledger_row import Batch
 from towpath.flow.outcome import Outcome
 from towpath.flow.positions import Spot
+from towpath.flow.recent import LagHistory, Speeds
 from towpath.flow.topics import group_of
 
 logger = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ class Sampler:
         self._group = group_of(ground.row.flow, ground.row.name)
         self._told: dict[tuple[str, int], int] = {}  # where the log believes the stage to be
         self._told_at = -GROUP_S
+        self._history = LagHistory(ground.row.sample.get("history", ()))
+        self._speeds: Speeds[Spot] = Speeds(RATE_WINDOW_S)
         self.totals: Counter[str] = Counter()
         self.latest: dict[str, Any] = {}
         self.idle_looks = 0  # how often in a row there was nothing to read
@@ -70,6 +74,7 @@ class Sampler:
         ground = self._ground
         if self._generation != ground.row.generation:
             self._generation, self._stops = ground.row.generation, ground.last_stops()
+        self._speeds.see(self._stops, now)
         partitions = [
             self._partition(name, id, number, end)
             for name, id in ground.topic_ids.items()
@@ -77,7 +82,10 @@ class Sampler:
         ]
         lag = sum(each["lag"] for each in partitions)
         self.idle_looks = self.idle_looks + 1 if lag == 0 else 0
-        self.latest = {"partitions": partitions, "lag": lag, "rate": self._rate(now), "totals": dict(self.totals)}
+        rate = self._rate(now)
+        self._history.see(lag, rate, now, lambda: ground.database.now() / MICROS)
+        told = {"lag": lag, "rate": rate, "totals": dict(self.totals), "history": self._history.stored()}
+        self.latest = {"partitions": partitions, **told}
         with ground.database.transaction() as tx:
             ground.stages.save_sample(tx, ground.row.flow, ground.row.name, ground.owner, self.latest)
         self._tell({(each["topic"], each["partition"]): each["position"] for each in partitions}, now)
@@ -95,7 +103,8 @@ class Sampler:
 
     def _partition(self, topic: str, id: str, number: int, end: int) -> dict[str, Any]:
         position = self._stops.get((id, number), 0)
-        return {"topic": topic, "partition": number, "position": position, "end": end, "lag": max(0, end - position)}
+        lag, rate = max(0, end - position), self._speeds.of((id, number))
+        return {"topic": topic, "partition": number, "position": position, "end": end, "lag": lag, "rate": rate}
 
     def _rate(self, now: float) -> float:
         while self._done and now - self._done[0][0] > RATE_WINDOW_S:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from towpath.access.barrier import OneRecord
+from towpath.access.block_rule import BlockAction, BlockRule
 from towpath.db import Database
 from towpath.errors import BadValue, OffsetOutOfRange, UnknownFlow, UnknownTopic
 from towpath.flow.error_record import ERROR, ErrorRecord
@@ -19,10 +21,10 @@ from towpath.flow.place import Place
 from towpath.flow.stage_store import Stage, StageStore
 from towpath.flow.topics import FlowTopics
 from towpath.flow.trace_sinks import Found, SinkLook
+from towpath.flow.units import Units
 from towpath.log.log import Log
 from towpath.log.record import Record
 
-PAGE = 500
 SKEW = timedelta(minutes=1)  # by which the clocks of log and database may differ
 MOST_COUNTED = 100_000  # records before this one that are counted by reading
 
@@ -80,6 +82,10 @@ class Tracer:
             )
         return ids[incarnation]
 
+    def current_id(self, topic: str) -> str:
+        """The id of the topic as it is now, or as the flow has known it last."""
+        return self._id(topic, self._stages(topic)[0])
+
     def _stages(self, topic: str) -> list[Stage]:
         with self.database.read() as tx:
             known = StageStore(self.database).list(tx)
@@ -109,11 +115,13 @@ class Tracer:
     # One stage
 
     def _of(self, stage: Stage, trace: Trace, id: str) -> Trace:
-        readings = tuple(reversed(list(self._readings(stage, trace, id))))
+        ledger = Ledger(self.database)
         with self.database.read() as tx:
+            found = ledger.readers(tx, stage.flow, stage.name, (id, trace.partition), trace.offset)
+            readings = tuple(reversed(found))  # more than one after a reset
             gaps = tuple(
                 gap
-                for gap in Ledger(self.database).gaps(tx, stage.flow, stage.name)
+                for gap in ledger.gaps(tx, stage.flow, stage.name)
                 if (gap.topic_id, gap.partition) == (id, trace.partition) and gap.start <= trace.offset < gap.stop
             )
         failures = tuple(self._failures(trace, id, readings)) if readings else ()
@@ -124,20 +132,6 @@ class Tracer:
         if done:
             return self._read_by(stage, trace, id, done[-1])
         return self._unread(stage, trace, id)
-
-    def _readings(self, stage: Stage, trace: Trace, id: str) -> Iterator[Batch]:
-        """The batches in whose range it is, newest first. More than one after a reset."""
-        ledger, before = Ledger(self.database), None
-        while True:
-            with self.database.read() as tx:
-                page = ledger.batches(tx, stage.flow, stage.name, PAGE, before)
-            for batch in page:
-                for each in batch.positions:
-                    if each.spot == (id, trace.partition) and each.start <= trace.offset < each.stop:
-                        yield batch
-            if len(page) < PAGE:
-                return
-            before = page[-1].generation, page[-1].batch_id
 
     def _failures(self, trace: Trace, id: str, readings: tuple[Batch, ...]) -> Iterator[Seen]:
         """Its error records. They were appended while its batches ran, so only that time is read."""
@@ -164,12 +158,18 @@ class Tracer:
         """The last batch that was committed with it decides."""
         if any(seen.record.hash == batch.hash for seen in trace.failures):
             return replace(trace, place=Place.FAILED, now="failed: it lies in the error topic")
+        if (rule := _blocked_by(batch, trace.record)) is not None:
+            return replace(trace, place=Place.BLOCKED, now=f"blocked: {rule.reason}")
         if trace.record is None and self._is_hole(trace, id):
             return replace(trace, now="this offset holds no record: offsets have holes")
         look = self.sinks.find(stage, trace.topic, id, trace.partition, trace.offset)
         if look.found:
             return replace(trace, place=Place.LOADED, found=tuple(look.found), now="loaded")
         loaded, filtered, doubled = (_count(batch, name) for name in ("loaded", "filtered", "duplicate"))
+        if trace.record is None and _count(batch, Place.BLOCKED):
+            return replace(
+                trace, now="loaded, filtered or blocked: it is deleted, and rules have kept some of its batch out"
+            )
         if not filtered and not doubled:
             return replace(trace, place=Place.LOADED, now="loaded: its batch has filtered nothing")
         if doubled and (not loaded or look.is_exact):
@@ -233,6 +233,15 @@ def _error(record: Record) -> ErrorRecord | None:
         return ErrorRecord.read(record)
     except (KeyError, ValueError):
         return None
+
+
+def _blocked_by(batch: Batch, record: Record | None) -> BlockRule | None:
+    """The block rule that has kept a record out: asked again, as it was asked when the batch was read."""
+    blocks = Units.of_value(batch.units).blocks
+    if record is None or not blocks:
+        return None
+    rule = blocks.caught_in_topics(OneRecord.of(record)).get(0)
+    return rule if rule is not None and rule.action is BlockAction.IGNORE else None
 
 
 def _count(batch: Batch, name: str) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from towpath.access.barrier import OPEN, Barrier
+
 
 @dataclass(frozen=True, slots=True)
 class Units:
@@ -17,11 +19,13 @@ class Units:
     watermarks: Mapping[str, int] = field(default_factory=dict)  # in ms, by source that joins on columns
     # The latest of all batches before, in ms, by input of such a source; when it is committed, with its own.
     event_times: Mapping[str, int] = field(default_factory=dict)
+    blocks: Barrier = OPEN  # the rules that counted when the batch was fixed
 
     def to_value(self) -> dict[str, Any]:
         marks = {str(number): at for number, at in self.marks_since.items()}
         times = {"watermarks": dict(self.watermarks), "event_times": dict(self.event_times)} if self.event_times else {}
-        return {"buckets": self.buckets, "marks": marks, "marks_id": self.marks_id, **times}
+        blocks = {"blocks": self.blocks.to_value()} if self.blocks else {}
+        return {"buckets": self.buckets, "marks": marks, "marks_id": self.marks_id, **times, **blocks}
 
     @classmethod
     def of_value(cls, value: Any) -> Self:
@@ -30,4 +34,5 @@ class Units:
             return cls()
         marks = {int(number): at for number, at in value["marks"].items()}
         times = (value.get("watermarks", {}), value.get("event_times", {}))
-        return cls(value["buckets"], marks, value.get("marks_id", ""), *times)
+        blocks = Barrier.of_value(value.get("blocks", ()))
+        return cls(value["buckets"], marks, value.get("marks_id", ""), *times, blocks)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from towpath.db import Database
-from towpath.flow.audit.balance import Balancing, settle
+from towpath.flow.audit.balance import Balancing
 from towpath.flow.audit.batch_row import StageRows
 from towpath.flow.audit.chain import check_chain
 from towpath.flow.audit.counting import Counter, Progress, in_flight
@@ -18,6 +18,7 @@ from towpath.flow.audit.problem import Problem, Unproven
 from towpath.flow.audit.readers import Reach, SinkReader, Unreadable, Versioned
 from towpath.flow.audit.returned import returned_to
 from towpath.flow.audit.segments import segments_of
+from towpath.flow.audit.settling import Settling
 from towpath.flow.audit.verdict import OutputVerdict, Proof, Verdict
 from towpath.flow.audit.versions import VersionCheck
 from towpath.flow.audit.view import TopicState, take_view, topic_state
@@ -50,22 +51,22 @@ class Audit:
     flow: str
     deep: Flow | None = None
     error_topic: str | None = None
-    places: Iterable[Places] = ()
+    places: Places | None = None
     telling: Telling = _quiet
     _problems: list[Problem] = field(default_factory=list)
     _unproven: list[Unproven] = field(default_factory=list)
 
     def run(self) -> Verdict:
         name = self.error_topic or (self.deep.error_topic if self.deep is not None else None)
-        view = take_view(self.database, self.log, self.flow, FlowTopics.of(self.flow, name).errors)
+        view = take_view(self.database, self.log, self.flow, FlowTopics.of(self.flow, name).errors, self.places)
         for stage in view.stages:
             self._take(check_chain(stage))
         errors = read_errors(self.log, view, self.telling("errors read"))
         self._take(check_errors(errors))
         balancing = Balancing(view, Counter(self.log, self.telling("counted")).count(view), errors)
         self._take(balancing.run())
-        for each in self.places:
-            self._take(settle(balancing.balance, each.among_failed(self.flow)))
+        if self.places is not None and view.holdings is not None:
+            self._take(Settling(self.log, view, errors, self.places, view.holdings).run(balancing.balance))
         outputs = [verdict for stage in view.stages for verdict in self._outputs(stage, errors)]
         told = {
             "repeats": errors.repeats,

@@ -141,14 +141,20 @@ class Balancing:
                     yield Problem(ProblemKind.BEYOND, stage.name, *told)
 
 
-def settle(balance: Balance, elsewhere: Mapping[Place, int]) -> Iterator[Problem]:
-    """Some of those that failed are in other places by now: on the desk, in a lane."""
+def settle(balance: Balance, elsewhere: Mapping[Place, int], superseded: int, beyond: int) -> Iterator[Problem]:
+    """Those that failed are in other places by now: on the desk, in a lane.
+
+    `superseded` have failed and were read again: what is said of them since counts, and they did not arrive again.
+    `beyond` are those that the desk has not come to. The others must be somewhere.
+    """
+    balance.returned -= superseded
+    left = balance.places[Place.FAILED] - superseded
     moved = sum(elsewhere.values())
-    failed = balance.places[Place.FAILED]
-    if moved > failed:
-        yield Problem(ProblemKind.PLACES, "-", f"at most {failed} that have failed", f"{moved}")
+    if moved + beyond != left:
+        told = (f"{left} that have failed and were not read again", f"{moved} at the desk and {beyond} beyond it")
+        yield Problem(ProblemKind.PLACES, "-", *told)
     balance.places.update(elsewhere)
-    balance.places[Place.FAILED] -= moved
+    balance.places[Place.FAILED] = beyond
 
 
 def _read_by(stage: StageRows, batch: BatchRow) -> Iterator[Range]:

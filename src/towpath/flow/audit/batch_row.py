@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from towpath.access.barrier import OPEN, Barrier
 from towpath.flow.ledger_row import BatchState
 from towpath.flow.positions import Positions, Range, Spot
+from towpath.flow.reentry_record import Sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,7 @@ class BatchRow:
     state: BatchState = BatchState.COMMITTED
     counts: Mapping[str, Any] = field(default_factory=dict)
     digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    blocks: Barrier = OPEN  # the block rules that were fixed with it
 
     @property
     def is_committed(self) -> bool:
@@ -71,6 +74,7 @@ class StageRows:
     gaps: Sequence[GapRow] = ()
     totals: Mapping[str, Any] = field(default_factory=dict)
     unreadable: Sequence[UnreadableRow] = ()
+    recalled: frozenset[Sent] = frozenset()  # what the desk has called back, of the whole flow
 
     @property
     def committed(self) -> Iterator[BatchRow]:

@@ -12,7 +12,7 @@ from towpath.log.log import Log
 
 def read_errors(log: Log, view: View, progress: Progress = lambda done: None) -> ErrorsFound:
     """All error records of the flow, up to the end that the view has. Other flows may use the same topic."""
-    found = ErrorsFound(view.stages)
+    found = ErrorsFound(view.stages, taken_to={} if view.holdings is None else view.holdings.positions)
     topic, done = view.errors, 0
     for number, end in sorted(topic.ends.items()):
         for record in log.read(topic.name, number, topic.starts.get(number, 0), end):

@@ -6,7 +6,7 @@ the others are repeats. Of one input there may be several, one for each output t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from towpath.flow.audit.batch_row import BatchRow, StageRows
@@ -35,6 +35,9 @@ class ErrorsFound:
     gaps: dict[Key, dict[tuple[Spot, int], int]] = field(
         default_factory=dict
     )  # by first offset: the one after the last
+    taken_to: Mapping[Spot, int] = field(default_factory=dict)  # how far the desk has read the error topic
+    taken: int = 0  # records that lie before that
+    beyond: int = 0  # failures that lie after that, and are told for the first time
     _rows: dict[str, tuple[str, BatchRow]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -42,6 +45,7 @@ class ErrorsFound:
 
     def add(self, record: ErrorRecord, at: Range, *, is_known: bool) -> None:
         """One entry. `at` is where it lies; `is_known` says that its batch must be in the view."""
+        self.taken += self._is_taken(at)
         if record.kind == GAP:
             key = (record.stage, record.generation, record.batch_id)
             spot = ((record.topic_id, record.partition), record.offset)
@@ -75,28 +79,35 @@ class ErrorsFound:
 
     def _mark(self, stage: str, batch: BatchRow, record: ErrorRecord, at: Range) -> None:
         spot = (record.topic_id, record.partition)
-        if self._has_waited(batch, record, spot):
+        if self._has_waited(batch, record, spot, at):
             return
         marks = self.marks.setdefault(batch.hash, {})
         if spot not in marks:
             place = next((each for each in batch.positions if each.spot == spot), None)
             marks[spot] = Marks(place or at._replace(start=0, stop=0))
         try:
-            self.repeats += not marks[spot].add(record.offset)
+            self._count(marks[spot].add(record.offset), at)
         except ValueError:
             found = f"{record.topic}/{record.partition}/{record.offset}"
             where = (batch.generation, batch.batch_id, (at,))
             self._tell(Problem(ProblemKind.STRANGE_ERROR, stage, "a record of this batch", found, *where))
 
-    def _has_waited(self, batch: BatchRow, record: ErrorRecord, spot: Spot) -> bool:
+    def _has_waited(self, batch: BatchRow, record: ErrorRecord, spot: Spot, at: Range) -> bool:
         """What a join has kept and found no partner for was read by an earlier batch than the one in which it fails."""
         start = next((each.start for each in batch.positions if each.spot == spot), 0)
         if record.failure.exception != UNMATCHED or record.offset >= start:
             return False
         waited, known = self.waited.setdefault(batch.hash, set()), (spot, record.offset)
-        self.repeats += known in waited
+        self._count(known not in waited, at)
         waited.add(known)
         return True
+
+    def _count(self, is_news: bool, at: Range) -> None:
+        self.repeats += not is_news
+        self.beyond += is_news and not self._is_taken(at)
+
+    def _is_taken(self, at: Range) -> bool:
+        return at.start < self.taken_to.get(at.spot, 0)
 
     def _tell(self, problem: Problem) -> None:
         self.strange += 1

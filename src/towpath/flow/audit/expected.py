@@ -12,6 +12,7 @@ from hashlib import sha256
 from struct import Struct
 from typing import Any
 
+from towpath.access.barrier import OneRecord
 from towpath.errors import OffsetOutOfRange
 from towpath.flow.audit.arrival import is_arrival
 from towpath.flow.audit.batch_row import BatchRow, StageRows
@@ -77,6 +78,8 @@ class ExpectedIds:
                 self._places.append((batch, place))
                 marks = failed.get(place.spot, ())
                 for record in _records(log, place):
+                    if batch.blocks and batch.blocks.caught_in_topics(OneRecord.of(record)):
+                        continue
                     if self.dropped is not None and self.dropped.is_dropped(record):
                         continue
                     if record.offset not in marks and (made := self._made(record, place, fill)) is not None:

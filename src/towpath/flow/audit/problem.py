@@ -32,7 +32,8 @@ class ProblemKind(StrEnum):
     DOUBLED = "delivery doubled"  # more than once in the sink
     STRANGER = "unknown in the sink"  # no record of any batch gives this id
     TORN = "file torn"  # a file and the ids beside it do not fit
-    PLACES = "places differ"  # more records are said to be elsewhere than have failed
+    PLACES = "places differ"  # not as many are at the desk as have failed
+    TAKEN = "taken in differs"  # the desk has read another number of error records than there are, or has lost some
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from towpath.errors import LogError
 from towpath.flow.audit.arrival import is_arrival
 from towpath.flow.audit.batch_row import StageRows
 from towpath.flow.positions import Range
-from towpath.flow.reentry_record import first_reading, said_by
+from towpath.flow.reentry_record import first_reading, said_by, sent_as
 from towpath.log.log import Log
 
 
@@ -24,10 +24,13 @@ def returned_to(log: Log, stage: StageRows) -> Iterator[tuple[Range, int]]:
 def _inputs(log: Log, stage: StageRows, place: Range) -> Iterator[Range]:
     try:
         for record in log.read(place.topic, place.partition, place.start, place.stop):
+            said = said_by(record.headers)
             try:
-                found = first_reading(said_by(record.headers))
+                found = first_reading(said)
             except (KeyError, ValueError):
                 continue  # it has failed, and nothing was delivered
+            if sent_as(said) in stage.recalled:
+                continue
             if found.stage == stage.name and found.topic_id in stage.topics.get(found.topic, ()):
                 yield Range(found.topic, found.topic_id, found.partition, found.offset, found.offset + 1)
     except LogError:

@@ -16,7 +16,11 @@ from towpath.errors import BadValue, UnknownFlow, UnknownTopic
 from towpath.flow.audit.batch_row import BatchRow, GapRow, StageRows, UnreadableRow
 from towpath.flow.ledger import Ledger
 from towpath.flow.ledger_row import BatchState
+from towpath.flow.place import Holdings, Places
 from towpath.flow.positions import Positions, Range
+from towpath.flow.recalled import Recalled
+from towpath.flow.reentry_record import Sent
+from towpath.flow.units import Units
 from towpath.log.log import Log
 
 
@@ -39,13 +43,17 @@ class View:
     topics: dict[str, TopicState]  # what the stages read
     errors: TopicState
     errors_known: dict[int, int]  # before these offsets, an error record's batch must be in the view
+    holdings: Holdings | None = None  # what the desk has, if there is one
 
 
-def take_view(database: Database, log: Log, flow: str, errors: str) -> View:
+def take_view(database: Database, log: Log, flow: str, errors: str, places: Places | None = None) -> View:
     known = topic_state(log, errors).ends
-    stages = read_stages(database, flow)
+    with database.read() as tx:
+        stages = _stages(tx, database, flow)
+        holdings = None if places is None else places.holdings(tx, flow)
     names = sorted({name for stage in stages for name in stage.topics})
-    return View(flow, stages, {name: topic_state(log, name) for name in names}, topic_state(log, errors), known)
+    topics = {name: topic_state(log, name) for name in names}
+    return View(flow, stages, topics, topic_state(log, errors), known, holdings)
 
 
 def topic_state(log: Log, name: str) -> TopicState:
@@ -59,16 +67,21 @@ def topic_state(log: Log, name: str) -> TopicState:
 
 def read_stages(database: Database, flow: str) -> tuple[StageRows, ...]:
     """The whole ledger of a flow, as it was at one moment; `UnknownFlow` when it has never run here."""
+    with database.read() as tx:
+        return _stages(tx, database, flow)
+
+
+def _stages(tx: Transaction, database: Database, flow: str) -> tuple[StageRows, ...]:
     sql = Queries("towpath.flow.audit", "audit", database.dialect)
     ledger = Ledger(database)
-    with database.read() as tx:
-        rows = tx.rows(sql["audited_stages"], {"flow": flow})
-        if not rows:
-            raise UnknownFlow(flow, (name for (name,) in tx.rows(sql["flow_names"], {})))
-        return tuple(_stage(tx, sql, ledger, flow, row) for row in rows)
+    rows = tx.rows(sql["audited_stages"], {"flow": flow})
+    if not rows:
+        raise UnknownFlow(flow, (name for (name,) in tx.rows(sql["flow_names"], {})))
+    recalled = Recalled(database).of(tx, flow)
+    return tuple(_stage(tx, sql, ledger, flow, row, recalled) for row in rows)
 
 
-def _stage(tx: Transaction, sql: Queries, ledger: Ledger, flow: str, row: Row) -> StageRows:
+def _stage(tx: Transaction, sql: Queries, ledger: Ledger, flow: str, row: Row, recalled: frozenset[Sent]) -> StageRows:
     name, generation, topics, starting, totals = row
     read = list(_batches(tx.rows(sql["audited_batches"], {"flow": flow, "stage": name})))
     gaps = [
@@ -85,15 +98,15 @@ def _stage(tx: Transaction, sql: Queries, ledger: Ledger, flow: str, row: Row) -
         gaps,
         json.loads(totals),
         [each for each in read if isinstance(each, UnreadableRow)],
+        recalled,
     )
 
 
 def _batches(rows: list[Row]) -> Iterator[BatchRow | UnreadableRow]:
-    for generation, batch_id, hash, positions, state, counts, digests in rows:
+    for generation, batch_id, hash, positions, state, counts, digests, units in rows:
         try:
             where = Positions.from_json(positions)
-            yield BatchRow(
-                generation, batch_id, hash, where, BatchState(state), json.loads(counts), json.loads(digests)
-            )
+            told = json.loads(counts), json.loads(digests), Units.of_value(json.loads(units or "null")).blocks
+            yield BatchRow(generation, batch_id, hash, where, BatchState(state), *told)
         except (BadValue, ValueError, TypeError, KeyError, AttributeError) as error:
             yield UnreadableRow(generation, batch_id, f"{type(error).__name__}: {error}")

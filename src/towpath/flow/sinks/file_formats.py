@@ -55,9 +55,11 @@ def ids_path(path: Path) -> Path:
 class JsonFile:
     """Records as lines. Opened only to append, so that any number of them can be under way."""
 
-    def __init__(self, path: Path, aside: Path, is_gzip: bool) -> None:
+    def __init__(self, path: Path, aside: Path, is_gzip: bool, *, has_ids: bool = True) -> None:
+        """`has_ids`: beside the file another one is written, with the ids of its records."""
         self.path = path
         self.buffered = 0
+        self._has_ids = has_ids
         self._aside = aside
         self._ids_aside = aside.with_name(aside.name.removesuffix(".tmp") + ".ids.tmp")
         self._is_gzip = is_gzip
@@ -70,7 +72,7 @@ class JsonFile:
         self._lines += payloads
         self._ids += [
             orjson.dumps((deliveries.delivery_ids[at].hex(), deliveries.versions[at], deliveries.ids[at]))
-            for at in places
+            for at in (places if self._has_ids else ())
         ]
         self.buffered += sum(map(len, payloads))
         if self.buffered > BUFFER_BYTES:
@@ -80,17 +82,20 @@ class JsonFile:
     def flush(self) -> None:
         lines, ids = (b"".join(each + b"\n" for each in some) for some in (self._lines, self._ids))
         _append(self._aside, gzip.compress(lines, GZIP_LEVEL, mtime=0) if self._is_gzip else lines, self._is_begun)
-        _append(self._ids_aside, ids, self._is_begun)
+        if self._has_ids:
+            _append(self._ids_aside, ids, self._is_begun)
         self._lines, self._ids, self.buffered, self._is_begun = [], [], 0, True
 
     def complete(self) -> None:
         self.flush()
-        _sync(self._ids_aside)
+        if self._has_ids:
+            _sync(self._ids_aside)
         _sync(self._aside)
 
     def publish(self) -> None:
         # The ids first: a file that can be seen has its ids.
-        self._ids_aside.replace(ids_path(self.path))
+        if self._has_ids:
+            self._ids_aside.replace(ids_path(self.path))
         self._aside.replace(self.path)
 
     def discard(self) -> None:

@@ -177,7 +177,9 @@ class FilesWriter:
         path = directory / self._name
         for left in directory.glob(f".{_for_glob(self._name)}.*.tmp"):
             left.unlink(missing_ok=True)
-        aside = directory / f".{self._name}.{self._attempt}.tmp"
+        return self._open_file(path, directory / f".{self._name}.{self._attempt}.tmp")
+
+    def _open_file(self, path: Path, aside: Path) -> OpenFile:
         if self._sink.format == "parquet":
             return ParquetFile(path, aside, self._sink.schema, self._sink.compression or "none")
         return JsonFile(path, aside, self._sink.compression == "gzip")

@@ -13,7 +13,7 @@ from towpath.flow.stateful.kept_key import rounded_up
 from towpath.flow.stateful.parts import Parts
 from towpath.flow.stateful.rule import Numbered, Rule
 from towpath.flow.stateful.tick import Tick
-from towpath.flow.stateful.verdict import Verdict
+from towpath.flow.stateful.verdict import VERDICT, Verdict, is_settled
 
 TOUCHED = b"\0touched"  # among the senders, and none of them: when each that may be forgotten has last sent something
 
@@ -40,11 +40,12 @@ class DedupeKeeper:
         if self.is_timed:
             self._forget(state, now_ms)
         topics = records.column("topic").to_pylist()
+        settled = _settled(records)
         said: list[Verdict | None] = [None] * len(topics)
         parts = Parts(records)
         for rule in _once(self.rules):
             for at, record in enumerate(_numbered(parts, rule.dedupe)):
-                if self.rules.get(topics[at]) is rule:
+                if self.rules.get(topics[at]) is rule and at not in settled:
                     said[at] = rule.decide(record, state)
         if self.is_timed:
             self._touch(keys, state, now_ms)
@@ -94,6 +95,13 @@ class DedupeKeeper:
 
 def _once(rules: Mapping[str, Rule]) -> list[Rule]:
     return list({id(rule): rule for rule in rules.values()}.values())
+
+
+def _settled(records: pa.Table) -> set[int]:
+    """What a block rule keeps out has not been sent, as far as its sender's numbers go."""
+    if VERDICT not in records.column_names or (column := records.column(VERDICT)).null_count == len(records):
+        return set()
+    return {at for at, text in enumerate(column.to_pylist()) if is_settled(text)}
 
 
 def _numbered(parts: Parts, dedupe: Dedupe) -> list[Numbered]:

@@ -9,6 +9,8 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.access.barrier import Barrier
+from towpath.flow.stateful.blocked import told_blocks, verdicts
 from towpath.flow.stateful.keeper import Keeper
 from towpath.flow.stateful.tick import Ticks
 from towpath.flow.stateful.verdict import VERDICT
@@ -34,11 +36,12 @@ class Pack:
         self._ticks = ticks
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        blocks = told_blocks()
         for batch in batches:
             if batch.num_rows:
-                yield self._packed(batch)
+                yield self._packed(batch, blocks)
 
-    def _packed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _packed(self, batch: pa.RecordBatch, blocks: Barrier) -> pa.RecordBatch:
         keys = self._keeper.keys(batch)
         places = _shards(batch, keys)
         for at, tick in self._ticks.of(batch).items():
@@ -46,7 +49,7 @@ class Pack:
         shards = pa.array(places, pa.int32())
         columns = [batch.column(name) for name in ARROW_SCHEMA.names]
         known = batch.schema.get_field_index(VERDICT)
-        columns.append(pa.nulls(batch.num_rows, pa.binary()) if known < 0 else batch.column(known))
+        columns.append(self._first_said(batch, blocks) if known < 0 else batch.column(known))
         keyed = pa.RecordBatch.from_arrays([*columns, pa.array(keys, pa.binary())], schema=_KEYED)
         order = pc.sort_indices(shards)
         keyed, shards = keyed.take(order), shards.take(order)
@@ -54,6 +57,10 @@ class Pack:
         starts = [0, *runs.run_ends.to_pylist()]
         packets = [write_packet(keyed.slice(start, stop - start)) for start, stop in pairwise(starts)]
         return pa.RecordBatch.from_arrays([runs.values, pa.array(packets, pa.binary())], schema=_PACKETS)
+
+    def _first_said(self, batch: pa.RecordBatch, blocks: Barrier) -> pa.Array:
+        """Before the first operator only block rules say something."""
+        return verdicts(batch, blocks, self._ticks.reentry) if blocks else pa.nulls(batch.num_rows, pa.binary())
 
 
 def _shards(batch: pa.RecordBatch, keys: list[bytes | None]) -> list[int]:

@@ -22,6 +22,7 @@ class Verdict(NamedTuple):
     it rides on some record of the shard. `by`: of a tick, the source that has taken it. `seen`: the latest event
     times of a shard, by input of a join. `left`: records that leave the state with it; on their own verdicts `is_again`
     says that an earlier batch has read them. `was_read`: the value is made of others that were read, and may be longer.
+    `rule`: the number of the block rule that has said this.
     """
 
     place: str | None = None
@@ -36,10 +37,11 @@ class Verdict(NamedTuple):
     is_again: bool = False
     was_read: bool = False
     left: tuple[Any, ...] | None = None
+    rule: int | None = None
 
     def encode(self) -> bytes:
         failure = self.failure and tuple(self.failure)
-        return pickle.dumps((self.place, failure, self.given, self.moves, self.due, self.by, *self[8:11]))
+        return pickle.dumps((self.place, failure, self.given, self.moves, self.due, self.by, *self[8:11], self.rule))
 
     def after(self, before: bytes | None) -> Verdict:
         """It takes the place of what an operator before has said; what that one has told of its shard stays."""
@@ -52,7 +54,7 @@ class Verdict(NamedTuple):
     @classmethod
     def decode(cls, text: bytes) -> Verdict:
         # Written by a worker of the same job.
-        place, failure, given, moves, due, by, seen, is_again, was_read = pickle.loads(text)  # noqa: S301
+        place, failure, given, moves, due, by, seen, is_again, was_read, rule = pickle.loads(text)  # noqa: S301
         return cls(
             place,
             failure and Failure(*failure),
@@ -63,6 +65,7 @@ class Verdict(NamedTuple):
             seen=seen,
             is_again=is_again,
             was_read=was_read,
+            rule=rule,
         )
 
 

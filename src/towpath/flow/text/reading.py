@@ -23,6 +23,8 @@ Duplicates = Literal["refuse", "keep"]
 
 MAX_DEPTH = 254  # what orjson writes; a document that could not be written again is not taken
 MAX_RECORD_BYTES = 1 << 20
+# `["towpath-refused", {"rule": …, "message": …}, "the text"]`: no document, so it fails in every flow, and is a case.
+REFUSED = "towpath-refused"
 
 _NAME_CHARACTERS = 100
 
@@ -84,6 +86,7 @@ def read_document(
     except orjson.JSONEncodeError:
         raise _too_deep(text) from None
     if type(document) is not dict:
+        _refuse_marked(document)
         raise Unreadable(ErrorCode.NOT_VALID, "not an object", f"valid JSON, but {_kind(document)}, not an object")
     if written == text:
         return document
@@ -94,6 +97,13 @@ def read_document(
     if duplicates == "refuse" and not (written and _has_as_many_names(bare, bare_written)):
         _refuse_repeated(text)
     return _exactly(text) if written else document
+
+
+def _refuse_marked(document: object) -> None:
+    """A value that was refused before it came to the log says itself by which rule and why."""
+    match document:
+        case [mark, {"rule": str(rule), "message": str(message)}, _] if mark == REFUSED:
+            raise Unreadable(ErrorCode.NOT_VALID, bounded(rule, _NAME_CHARACTERS), message)
 
 
 def _has_as_many_names(bare: bytes, bare_written: bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from towpath.access.barrier import OPEN, Barrier
 from towpath.crash import Armed
 from towpath.flow.sinks.sink import Place
 from towpath.flow.strategy import Strategy
@@ -32,6 +33,7 @@ class BatchPlace:
     marks_since: Mapping[int, int] = field(default_factory=dict)
     outages: int = 0
     crash: Armed | None = None  # where to die, in tests
+    blocks: Barrier = OPEN  # the block rules that were fixed with the batch
 
     def place(self, output: str, unit: str) -> Place:
         """What a sink is told about the writer that it opens."""

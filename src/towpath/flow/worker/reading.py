@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 import pyarrow as pa
 
+from towpath.access.barrier import OPEN, Barrier
+from towpath.access.block_rule import BlockAction
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure, bounded
+from towpath.flow.place import Place
+from towpath.flow.stateful.blocked import refused_by
 from towpath.flow.text.reading import Duplicates, Unreadable, read_document, read_documents
 from towpath.flow.text.schema import Schema
 from towpath.flow.worker.chunk import Chunk, Document
 from towpath.flow.worker.records import RECORD, Records
-from towpath.flow.worker.reentry import OTHERS, Reentry
+from towpath.flow.worker.reentry import Reentry
 from towpath.flow.worker.report import Report
 
 UNMET = "_unmet"
@@ -31,6 +36,7 @@ class ReadRecords:
     schema: Schema | None
     excluded: Excluded
     reentry: Reentry | None = None
+    blocks: Barrier = OPEN
 
     def chunks(self, batches: Iterator[pa.RecordBatch], report: Report) -> Iterator[Chunk]:
         for batch in batches:
@@ -41,12 +47,14 @@ class ReadRecords:
         report.counts.saw(records)
         known = self._known_failures(records)
         values = records.values
-        others: set[int] = set()
+        others: dict[int, str] = {}
         if self.reentry is not None:
             others, misfits = self.reentry.sort(records)
             known |= misfits
         placed = {at: verdict.place for at, verdict in records.verdicts.items() if verdict.place is not None}
         known |= {at: verdict.failure for at, verdict in records.verdicts.items() if verdict.failure is not None}
+        if self.blocks:
+            known |= self._block(records, placed, report)
         known = {at: failure for at, failure in known.items() if at not in placed} if placed else known
         report.counts.placed.update(placed.values())
         for verdict in records.verdicts.values():
@@ -70,7 +78,7 @@ class ReadRecords:
         chunk = Chunk(records, range(len(records)), cast(list[Document], documents), cast(list[Document], documents))
         chunk.fail(failures)
         if others or placed:
-            chunk.filtered[OTHERS] += len(others)
+            chunk.filtered += Counter(others.values())
             chunk.keep([row for row, input in enumerate(chunk.inputs) if input not in others and input not in placed])
         if self.schema is not None:
             columns, unfit = self.schema.columns(chunk.documents, step=self.source)
@@ -83,6 +91,18 @@ class ReadRecords:
         report.counts.entered += len(chunk.documents)
         self._give(chunk)
         return chunk
+
+    def _block(self, records: Records, placed: dict[int, str], report: Report) -> dict[int, Failure]:
+        """Put what block rules keep out in its place; returns what they refuse. Before operators they were asked."""
+        if records.is_mixed:
+            said = {at: verdict for at, verdict in records.verdicts.items() if verdict.rule is not None}
+            report.counts.caught.update(verdict.rule for verdict in said.values() if verdict.rule is not None)
+            failures = {at: verdict.failure for at, verdict in said.items()}
+            return {at: each._replace(step=self.source) for at, each in failures.items() if each is not None}
+        caught = self.blocks.caught_in_topics(records, None if self.reentry is None else self.reentry.topic)
+        report.counts.caught.update(rule.number for rule in caught.values())
+        placed |= {at: Place.BLOCKED for at, rule in caught.items() if rule.action is BlockAction.IGNORE}
+        return {at: refused_by(rule, self.source) for at, rule in caught.items() if at not in placed}
 
     def _give(self, chunk: Chunk) -> None:
         """Put what a stateful step has made of the records in their places."""

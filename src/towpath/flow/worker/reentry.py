@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure, bounded
-from towpath.flow.reentry_record import STAGE, TICK, FirstReading, first_reading, said_by
+from towpath.flow.reentry_record import STAGE, TICK, FirstReading, Sent, first_reading, said_by, sent_as
 from towpath.flow.sinks.sink import Deliveries
 from towpath.flow.worker.records import Records
 
 OTHERS = "re-entry of another stage"
+CALLED_BACK = "called back by the desk"
 _OLD = "\n"  # between the name of a topic and the id that it had once
 
 
@@ -31,13 +32,14 @@ class Reentry:
     stages: frozenset[str]
     answers: bool
     ids: Mapping[str, Sequence[str]]  # of the topics that the stage reads, oldest first
+    recalled: frozenset[Sent] = frozenset()
 
-    def sort(self, records: Records) -> tuple[set[int], dict[int, Failure]]:
-        """The places of those that another stage takes, and those that nobody can take.
+    def sort(self, records: Records) -> tuple[dict[int, str], dict[int, Failure]]:
+        """The places of those that are passed over, with why, and those that nobody can take.
 
         A tick that no operator of this stage has taken is of an earlier generation, and passed over too.
         """
-        others: set[int] = set()
+        passed: dict[int, str] = {}
         failed: dict[int, Failure] = {}
         for at, topic in enumerate(records.topics):
             if topic != self.topic:
@@ -46,12 +48,14 @@ class Reentry:
             if TICK in said:
                 verdict = records.verdicts.get(at)
                 if said.get(STAGE) != self.stage or verdict is None or verdict.by is None:
-                    others.add(at)
+                    passed[at] = OTHERS
             elif self._is_of_other(said):
-                others.add(at)
+                passed[at] = OTHERS
+            elif self.recalled and sent_as(said) in self.recalled:
+                passed[at] = CALLED_BACK
             elif isinstance(found := self._read(said), Failure):
                 failed[at] = found
-        return others, failed
+        return passed, failed
 
     def _is_of_other(self, said: Mapping[str, str]) -> bool:
         wanted = said.get(STAGE)

@@ -62,6 +62,7 @@ class Counts:
     placed: Counter[str] = field(default_factory=Counter)  # inputs that an operator with state has put there, by place
     due: dict[str, list[int]] = field(default_factory=dict)  # in ms, by operator/shard of what the stage keeps
     event_times: dict[str, int] = field(default_factory=dict)  # the latest in ms, by input of a join
+    caught: Counter[int] = field(default_factory=Counter)  # inputs, by the number of the block rule that was for them
 
     def saw(self, records: Records) -> None:
         """Note records that were read, in the order of their offsets within each partition.
@@ -102,6 +103,7 @@ class Counts:
             "placed": dict(self.placed),
             "due": self.due,
             "event_times": self.event_times,
+            "caught": {str(number): count for number, count in self.caught.items()},
         }
 
     @classmethod
@@ -125,6 +127,7 @@ class Counts:
             Counter(value["placed"]),
             value["due"],
             value["event_times"],
+            Counter({int(number): count for number, count in value.get("caught", {}).items()}),
         )
 
 
