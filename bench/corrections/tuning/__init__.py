@@ -1,0 +1,1 @@
+"""Data sets on which constants were chosen. No printed figure comes from them."""

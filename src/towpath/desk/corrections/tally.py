@@ -1,0 +1,189 @@
+"""Counting records: those that a flow has taken, those that have failed, and those that operators have mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import orjson
+
+from towpath.desk.corrections.amounts import amounts, decimal_of, is_plain
+from towpath.desk.corrections.count import NO_DECIDER, Aspect, Count, Counts
+from towpath.desk.corrections.dates import readings
+from towpath.desk.corrections.fields import Flat, Scalar, flattened, is_nothing, token, type_of
+from towpath.desk.corrections.rule import Rule, RuleKind
+
+MISSING = "missing"
+PLAIN = "plain"
+OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is counted for a flow: no more than its rules can use."""
+
+    values: tuple[str, ...] = ()  # fields of which each value is counted
+    decided: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    dates: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    orders_by: tuple[str, ...] = ()  # fields that may decide how others write dates and numbers
+
+    @classmethod
+    def of(cls, rules: Sequence[Rule]) -> Wanted:
+        """Decided fields and those with known values are counted; so are the fields that decide formats."""
+        values = {each.field for each in rules if each.kind in (RuleKind.SLIP, RuleKind.DECIDED)}
+        values |= {decider for each in rules for decider in each.deciders}
+        formats = [each for each in rules if each.kind in (RuleKind.DATE, RuleKind.NUMBER)]
+        return cls(
+            tuple(sorted(values)),
+            tuple(sorted({(each.field, each.deciders) for each in rules if each.kind is RuleKind.DECIDED})),
+            tuple(sorted(each.field for each in formats if each.kind is RuleKind.DATE)),
+            tuple(sorted(each.field for each in formats if each.kind is RuleKind.NUMBER)),
+            tuple(sorted({decider for each in formats for decider in each.deciders})),
+        )
+
+
+class Taken:
+    """Counts records that a flow has taken. Goes to Spark's workers as it is."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+
+    def __call__(self, bodies: Iterable[bytes | None]) -> Counts:
+        counts = Counts()
+        for flat in _read(bodies):
+            self.add(flat, counts)
+        return counts
+
+    def add(self, flat: Flat, counts: Counts) -> None:
+        """One more record."""
+        counts[Count("", Aspect.RECORDS)] += 1
+        for field, value in flat.items():
+            counts[Count(field, Aspect.TYPE, value=MISSING if is_nothing(value) else type_of(value))] += 1
+        tokens = _tokens(flat)
+        for field in self._wanted.values:
+            if (found := tokens.get(field)) is not None:
+                counts[Count(field, Aspect.VALUE, value=found)] += 1
+        self.add_decided(flat, counts)
+        for field in self._wanted.dates:
+            _add_date(field, flat.get(field), counts)
+        for field in self._wanted.numbers:
+            _add_number(field, flat.get(field), counts)
+
+    def add_decided(self, flat: Flat, counts: Counts) -> None:
+        """Of one more record only which value came with which deciding ones."""
+        tokens = _tokens(flat)
+        for field, deciders in self._wanted.decided:
+            if (found := tokens.get(field)) is not None and (given := given_by(tokens, deciders)) is not None:
+                counts[Count(field, Aspect.DECIDED, ",".join(deciders), given, found)] += 1
+
+
+class Failing:
+    """Counts in records that have failed how they write dates and numbers, where that leaves no doubt."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+
+    def __call__(self, bodies: Iterable[bytes | None]) -> Counts:
+        counts = Counts()
+        for flat in _read(bodies):
+            self.add(flat, counts)
+        return counts
+
+    def add(self, flat: Flat, counts: Counts) -> None:
+        """One more record."""
+        for field in (*self._wanted.dates, *self._wanted.numbers):
+            value = flat.get(field)
+            found = order_shown(value) if field in self._wanted.dates else mark_shown(value)
+            if found is None:
+                continue
+            counts[Count(field, Aspect.ORDER, value=found)] += 1
+            for decider in self._wanted.orders_by:
+                if decider != field and (given := given_by(_tokens(flat), (decider,))) is not None:
+                    counts[Count(field, Aspect.ORDER, decider, given, found)] += 1
+
+
+def meant(flat: Flat, field: str, before: Scalar) -> Count | None:
+    """The count of an operator's edit: what was put where a value stood. `flat` is the record after it."""
+    old, new = token(before), token(flat.get(field))
+    if is_nothing(before) or old is None or new is None or is_nothing(flat.get(field)) or old == new:
+        return None
+    return Count(field, Aspect.MEANT, field, orjson.dumps([before]).decode(), new)
+
+
+def given_by(tokens: dict[str, str | None], deciders: Sequence[str]) -> str | None:
+    """What the deciding fields have, as one text; None if one of them has nothing."""
+    found = [tokens.get(decider) for decider in deciders]
+    if any(each is None for each in found):
+        return None
+    return f"[{','.join(map(str, found))}]" if deciders else NO_DECIDER
+
+
+def order_shown(value: Scalar) -> str | None:
+    """In which order a text that is a date has day and month, if only one is possible."""
+    if not isinstance(value, str):
+        return None
+    found = {(each.layout.family, each.layout.order) for each in readings(value)}
+    if len(found) != 1:
+        return None
+    family, order = found.pop()
+    return f"{family}:{order}"
+
+
+def mark_shown(value: Scalar) -> str | None:
+    """What stands before the decimals of a text that is a number, if only one reading is possible."""
+    if not isinstance(value, str):
+        return None
+    found = amounts(value)
+    return f"mark:{found[0].mark}" if len(found) == 1 and found[0].mark else None
+
+
+def scale_of(value: Decimal) -> str:
+    """The power of ten of a number."""
+    return str(value.adjusted()) if value else "0"
+
+
+def _add_date(field: str, value: Scalar, counts: Counts) -> None:
+    if not isinstance(value, str) or is_nothing(value):
+        return
+    found = readings(value)
+    for layout in {each.layout.text for each in found} or {OTHER}:
+        counts[Count(field, Aspect.LAYOUT, value=layout)] += 1
+    if found:
+        counts[Count(field, Aspect.YEAR, value=str(found[0].day.year))] += 1
+        if found[0].width is not None:
+            counts[Count(field, Aspect.WIDTH, value=found[0].width)] += 1
+
+
+def _add_number(field: str, value: Scalar, counts: Counts) -> None:
+    if value is None or is_nothing(value):
+        return
+    number = decimal_of(value)
+    counts[Count(field, Aspect.LAYOUT, value=_number_layout(value))] += 1
+    if number is not None:
+        exponent = number.normalize().as_tuple().exponent
+        counts[Count(field, Aspect.DECIMALS, value=str(max(0, -int(exponent))))] += 1
+        counts[Count(field, Aspect.SCALE, value=scale_of(number))] += 1
+        counts[Count(field, Aspect.SIGN, value="-1" if number < 0 else "1")] += 1
+
+
+def _number_layout(value: Scalar) -> str:
+    if isinstance(value, str):
+        return f"text:{len(value.rpartition('.')[2]) if '.' in value else 0}" if is_plain(value) else OTHER
+    return PLAIN
+
+
+def _tokens(flat: Flat) -> dict[str, str | None]:
+    return {field: token(value) for field, value in flat.items() if not is_nothing(value)}
+
+
+def _read(bodies: Iterable[bytes | None]) -> Iterable[Flat]:
+    """The records that can be read; the others say nothing about fields."""
+    for body in bodies:
+        try:
+            document = orjson.loads(body) if body is not None else None
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(document, dict):
+            yield flattened(document)

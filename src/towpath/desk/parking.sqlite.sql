@@ -1,0 +1,7 @@
+-- name: among_keys
+-- Not a query: is one of the texts in the JSON array :keys.
+in (select value from json_each(:keys));
+
+-- name: among_ids
+-- Not a query: is one of the ids in the JSON array :ids.
+in (select value from json_each(:ids));
