@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 PROC = Path("/proc")
 CRUMB = ".at"  # the end of a file that a worker maps into its memory as long as it has a task in hand
-DAEMON = b"pyspark.daemon"  # what Spark forks its Python workers from; they have its command line
+TRAIL = "trail"  # the directory of files that a worker maps until it ends
+# What Spark forks its Python workers from, with what flows need loaded or without it; they have its command line.
+DAEMONS = (b"towpath.flow.worker_daemon", b"pyspark.daemon")
 
 
 class Process(NamedTuple):
@@ -48,17 +50,21 @@ def descendants(pid: int) -> list[Process]:
 def workers(driver: int) -> list[Process]:
     """The Python workers of a driver."""
     below = descendants(driver)
-    daemons = {each.pid for each in below if DAEMON in each.command}
+    daemons = {each.pid for each in below if any(name in each.command for name in DAEMONS)}
     return [each for each in below if each.parent in daemons]
 
 
 def task_of(worker: Process) -> str | None:
-    """The file that tells which record a worker is at; None when it waits for a task."""
+    """The file that tells which record a worker is at; None when it waits for a task.
+
+    That of functions with state says nothing here: a worker keeps it from one task to the next.
+    """
     try:
         lines = (PROC / str(worker.pid) / "maps").read_text().splitlines()
     except OSError:
         return None
-    return next((line.split(maxsplit=5)[5] for line in lines if line.endswith(CRUMB)), None)
+    mapped = (Path(line.split(maxsplit=5)[5]) for line in lines if line.endswith(CRUMB))
+    return next((str(path) for path in mapped if path.parent.name != TRAIL), None)
 
 
 def is_alive(process: Process) -> bool:

@@ -1,0 +1,1 @@
+"""`make bench-supervision`: how soon deaths are noticed and mended, and what watching costs."""

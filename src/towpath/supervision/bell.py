@@ -1,0 +1,3 @@
+"""The bell that wakes the coordinator: something about a duty has changed."""
+
+BELL = "supervision"

@@ -1,0 +1,3 @@
+-- name: locked
+-- Not a query: a write transaction keeps all others out anyway.
+;
