@@ -1,0 +1,3 @@
+-- name: streams
+-- Not a query: a list of streams.
+select value from json_each(:streams);
