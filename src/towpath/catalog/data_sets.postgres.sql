@@ -1,0 +1,3 @@
+-- name: locked
+-- Not a query: nobody else may change these rows until the transaction ends.
+for update;

@@ -1,0 +1,3 @@
+-- name: locked
+-- Not a query: nothing, since there is one writer at a time.
+;
