@@ -1,0 +1,217 @@
+"""Cases: records that have failed, listed, found and exported, and one of them with all that is known of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response, StreamingResponse
+
+from towpath.access.principal import Principal
+from towpath.db.searching import LOOK_S
+from towpath.desk.attempt import PastAttempt
+from towpath.desk.case import ERROR, Case
+from towpath.desk.case_state import CaseState
+from towpath.desk.corrections.correction import Suggestion
+from towpath.desk.desk import Desk
+from towpath.desk.export import Form
+from towpath.desk.figures import Figures
+from towpath.desk.history import Done
+from towpath.desk.job_state import JobKind
+from towpath.desk.looking import CaseView, Page
+from towpath.desk.masking import Masks
+from towpath.desk.search import has_hidden_search
+from towpath.errors import BadValue
+from towpath.flow.error_record import PREFIX
+from towpath.web.asking import Reader, runtime_of
+from towpath.web.case_routes import MEDIA
+from towpath.web.console.body_view import body_view, key_text
+from towpath.web.console.case_acts import BULK, meant, possible
+from towpath.web.console.case_filter import ON_THE_DESK, CaseFilter
+from towpath.web.console.flash import went
+from towpath.web.console.listing import before_of
+from towpath.web.console.pages import page
+from towpath.web.working import id_of
+
+if TYPE_CHECKING:
+    from towpath.runtime import Runtime
+
+router = APIRouter(prefix="/desk", include_in_schema=False)
+
+ROWS = 50
+MOST_COUNTED = 10_000  # what is more is "10,000+"
+MOST_PARKED = 10
+SUGGESTED_BYTES = 256 << 10  # of larger bodies nothing is suggested
+FIRST = (JobKind.REPLAY, JobKind.ABANDON)  # what people do to all that match, most of the time
+FILES = {Form.JSON: "cases.jsonl", Form.CSV: "cases.csv"}
+
+
+@router.get("/cases")
+def cases(request: Request, principal: Reader) -> Response:
+    """Cases, the newest first, by all that they can be chosen by."""
+    runtime = runtime_of(request)
+    desk, masks = runtime.desk, _masks(runtime, principal)
+    chosen = filter_of(request)
+    before = before_of(request)
+    found = desk.cases.page(chosen.selection, limit=ROWS, before=before, masks=masks, look_s=LOOK_S)
+    is_hidden = bool(masks) and has_hidden_search(chosen.selection)
+    counts = _by_state(runtime, chosen.one("flow"))
+    return page(
+        request,
+        "cases.html",
+        cases=found.cases,
+        next=found.next,
+        chosen=chosen,
+        matching={} if is_hidden else {kind: _matching(desk, chosen, found, before, kind) for kind in FIRST},
+        bulk_more=[(kind, label) for kind, (label, _) in BULK.items() if kind not in FIRST],
+        labels={kind: BULK[kind][0] for kind in FIRST},
+        most_counted=MOST_COUNTED,
+        is_hidden=is_hidden,
+        counts=counts,
+        states=[ON_THE_DESK, *CaseState],
+        flows=_flows(runtime),
+    )
+
+
+@router.get("/export")
+def export(request: Request, principal: Reader) -> StreamingResponse:
+    """All cases that match, with their bodies, as a file: JSON lines or CSV. It is written while it is read."""
+    runtime = runtime_of(request)
+    try:
+        form = Form(request.query_params.get("form", Form.JSON))
+    except ValueError:
+        raise BadValue("form: an export is json or csv") from None
+    lines = runtime.desk.export.lines(filter_of(request).selection, form, masks=_masks(runtime, principal))
+    headers = {"Content-Disposition": f'attachment; filename="{FILES[form]}"'}
+    return StreamingResponse(lines, media_type=MEDIA[form], headers=headers)
+
+
+@router.get("/cases/{case}")
+def case(request: Request, case: str, principal: Reader) -> Response:
+    """One case, by its number, its id or a unique beginning of that."""
+    runtime = runtime_of(request)
+    desk, masks = runtime.desk, _masks(runtime, principal)
+    view = desk.cases.show(id_of(desk, case), masks=masks)
+    own = [(name, key_text(value)) for name, value in view.headers if not name.startswith(PREFIX)]
+    return page(
+        request,
+        "case.html",
+        view=view,
+        case=view.case,
+        body=None if view.value is None else body_view(view.value),
+        key=key_text(view.case.key),
+        headers=own,
+        our_headers=[(name, key_text(value)) for name, value in view.headers if name.startswith(PREFIX)],
+        happened=_happened(view),
+        suggested=_suggested(runtime, view, masks),
+        parked=desk.cases.parked_behind(view.case.id, limit=MOST_PARKED, masks=masks),
+        can=possible(view.case),
+        takes_two=runtime.settings.desk.second_person,
+        chosen=filter_of(request),
+    )
+
+
+@router.get("/cases/{case}/older")
+def older(request: Request, case: str, principal: Reader) -> Response:
+    """The next case of the list that one comes from, or of the same group."""
+    return _beside(request, case, principal, is_newer=False)
+
+
+@router.get("/cases/{case}/newer")
+def newer(request: Request, case: str, principal: Reader) -> Response:
+    """The case before it in the list that one comes from, or in the same group."""
+    return _beside(request, case, principal, is_newer=True)
+
+
+@router.get("/cases/{case}/body")
+def body(request: Request, case: str, principal: Reader) -> Response:
+    """The body that goes out next, as a file, byte for byte."""
+    runtime = runtime_of(request)
+    found = runtime.desk.cases.find(case)
+    value = runtime.desk.cases.body(found.id, masks=_masks(runtime, principal))
+    if value is None:
+        raise BadValue(f"case {found.seq} has no body: it is settled, or a gap")
+    headers = {"Content-Disposition": f'attachment; filename="case-{found.seq}"'}
+    return Response(value, media_type="application/octet-stream", headers=headers)
+
+
+def filter_of(request: Request) -> CaseFilter:
+    """What the address says about which cases are meant."""
+    return CaseFilter.of(request.query_params.multi_items())
+
+
+def _beside(request: Request, case: str, principal: Principal, *, is_newer: bool) -> Response:
+    runtime = runtime_of(request)
+    cases, masks, chosen = runtime.desk.cases, _masks(runtime, principal), filter_of(request)
+    here = cases.find(case)
+    selection = (chosen or CaseFilter((("group", str(here.group_id)),))).selection
+    found = (cases.newer if is_newer else cases.older)(here.seq, selection, masks=masks)
+    if found is None:
+        said = f"there is no {'newer' if is_newer else 'older'} case {'in this list' if chosen else 'in this group'}"
+        return went(_address(here, chosen), said)
+    return RedirectResponse(_address(found, chosen), 303)
+
+
+def _address(case: Case, chosen: CaseFilter) -> str:
+    return f"/desk/cases/{case.seq}" + (f"?{chosen.query}" if chosen else "")
+
+
+def _masks(runtime: Runtime, principal: Principal) -> Masks:
+    return runtime.desk.masks_for(principal.role)
+
+
+def _matching(desk: Desk, chosen: CaseFilter, found: Page, before: int | None, kind: JobKind) -> int | None:
+    """To how many it could be done, as far as that is known at once; one more than the most stands for all above."""
+    selection = meant(chosen.selection, kind)
+    if before is None and found.next is None:
+        return sum(case.state in (selection.states or ()) for case in found.cases)
+    return None if chosen.is_slow else desk.cases.count(selection, most=MOST_COUNTED + 1)
+
+
+def _by_state(runtime: Runtime, flow: str) -> Counter[str]:
+    """How many cases there are in each state, of a flow or of all."""
+    counts: Counter[str] = Counter()
+    for name, state, cases in Figures(runtime.database).cases():
+        if not flow or name == flow:
+            counts[state] += cases
+    return counts
+
+
+def _flows(runtime: Runtime) -> list[str]:
+    return sorted({flow for flow, _, _ in Figures(runtime.database).cases()})
+
+
+# One case
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """One thing in the life of a case: it has failed, or something was done to it."""
+
+    at: datetime
+    attempt: PastAttempt | None = None
+    done: Done | None = None
+
+
+def _happened(view: CaseView) -> list[Happened]:
+    """All of it, the newest first."""
+    found = [Happened(each.failed_at, attempt=each) for each in view.attempts]
+    found += [Happened(each.at, done=each) for each in view.history]
+    return sorted(found, key=lambda each: each.at, reverse=True)
+
+
+def _suggested(runtime: Runtime, view: CaseView, masks: Masks) -> list[Suggestion]:
+    """What learned corrections say about its record, while somebody could do something about it."""
+    case = view.case
+    if case.kind != ERROR or case.state is not CaseState.OPEN or not 0 < len(view.value or b"") <= SUGGESTED_BYTES:
+        return []
+    corrections = runtime.corrections
+    if not any(rule.can_suggest for rule in corrections.rules(case.flow)):
+        return []
+    try:
+        return corrections.suggest(case.id, masks=masks)[1]
+    except (BadValue, OSError):  # it was settled meanwhile, or its file is elsewhere
+        return []
