@@ -43,11 +43,15 @@ def audit(
 
     It does not take the ledger's word, and works while the flow runs. Ends with 1 when something does not fit.
     """
+    from towpath.desk.places import DeskPlaces
     from towpath.flow.audit.audit import Audit
 
     declared = None if deep is None else _declared(flow, deep)
     with open_topics(ctx, look=False) as (runtime, log), _telling() as telling:
-        found = Audit(runtime.database, log, flow, declared, errors, telling=telling).run()
+        known = runtime.policies.error_topic(flow) if declared is None else None  # the audit asks the flow itself
+        found = Audit(
+            runtime.database, log, flow, declared, errors or known, DeskPlaces(runtime.database), telling
+        ).run()
     if as_json:
         print_json(found.to_json())
     else:

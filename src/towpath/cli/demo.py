@@ -11,6 +11,7 @@ import typer
 from towpath.cli.demo_directory import demo_directory
 from towpath.cli.demo_end import is_as_promised, print_accounts, print_next_steps, print_verdict
 from towpath.cli.demo_queue import REQUESTS, play_queue
+from towpath.cli.demo_serve import serve_demo
 from towpath.cli.demo_servers import DemoServers, ElasticsearchUrl, OnElasticsearch, OnKafka, find_servers
 from towpath.cli.failures import FAILED, UsageError, say
 from towpath.cli.given import Given
@@ -38,6 +39,11 @@ def demo(
         Path | None,
         typer.Option(metavar="DIR", help="Where to put everything: a directory that is empty or not there yet."),
     ] = None,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Run it all with live traffic, and the console to look at it, until Ctrl-C."),
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --serve: the console's port; 0: a free one.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """20,000 events of a shop with every kind of fault mixed in; at the end each is in exactly one place.
@@ -48,6 +54,11 @@ def demo(
     if given.database is not None:
         raise UsageError("the demo makes a database of its own: leave --database away")
     has_servers = kafka or elasticsearch or elasticsearch_url is not None
+    if serve:
+        if queue or has_servers or as_json:
+            raise UsageError("--serve is everything, embedded: leave --queue, --kafka, --elasticsearch and --json away")
+        serve_demo(given, keep, port)
+        return
     if queue and has_servers:
         raise UsageError("--queue needs no server: leave --kafka and --elasticsearch away")
     if queue:

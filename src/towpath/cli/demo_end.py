@@ -26,8 +26,7 @@ WIDE = 100
 
 def print_accounts(accounts: Sequence[KindAccount]) -> None:
     """What happened to each kind of event. Where the meanings of the codes have no room, they stand below."""
-    from towpath.cli.flow_words import MEANINGS
-    from towpath.flow.codes import ErrorCode
+    from towpath.flow.codes import MEANINGS, ErrorCode
 
     columns = [
         Column("events of the shop"),

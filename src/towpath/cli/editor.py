@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from towpath.cli.failures import say
-from towpath.cli.output import read_exactly, to_json
 from towpath.errors import BadPayload, NotInstalled, Refused
+from towpath.exact_json import read_exactly, to_json
 from towpath.queue import Message
 from towpath.queue.payload import from_json
 
@@ -21,18 +21,31 @@ from towpath.queue.payload import from_json
 @contextmanager
 def edited(message: Message) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Payload and headers as the person left them. What they typed is kept in a file if the block fails."""
-    before = {"payload": read_exactly(message.payload_json), "headers": read_exactly(message.headers_json)}
+    with edited_parts(read_exactly(message.payload_json), read_exactly(message.headers_json)) as parts:
+        yield parts
+
+
+@contextmanager
+def edited_parts(payload: Any, headers: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """The same of a message whose parts were read exactly."""
+    before = {"payload": payload, "headers": headers}
+    with edited_text(f"{to_json(before, indent='  ')}\n".encode()) as after:
+        yield _parts(after)
+
+
+@contextmanager
+def edited_text(text: bytes) -> Iterator[bytes]:
+    """A text as the person left it. What they typed is kept in a file if the block fails."""
     handle, name = tempfile.mkstemp(prefix="towpath-edit-", suffix=".json")
     file = Path(name)
-    os.write(handle, f"{to_json(before, indent='  ')}\n".encode())
+    os.write(handle, text)
     os.close(handle)
-    text = file.read_bytes()
     try:
         _open_editor(file)
         after = file.read_bytes()
         if after == text:
             raise Refused("nothing was changed in the editor, so nothing is written")
-        yield _parts(after)
+        yield after
     except BaseException:
         if file.read_bytes() == text:
             file.unlink()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.given import open_runtime
 from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Last, Limit
-from towpath.cli.output import Column, age, console, plain, print_json, print_table, short_time, to_json
+from towpath.cli.output import Column, age, console, plain, print_json, print_older, print_table, short_time
 from towpath.events import EventKind
+from towpath.exact_json import to_json
 
 if TYPE_CHECKING:
     from towpath.db.event_log import StoredEvent
@@ -35,6 +36,7 @@ def list_(
 ) -> None:
     """Events, the newest first."""
     from towpath.clock import to_datetime
+    from towpath.db.event_json import event_item
 
     with open_runtime(ctx) as runtime:
         with runtime.database.read() as tx:
@@ -46,8 +48,7 @@ def list_(
         print_json({"items": list(map(event_item, page)), "next": cursor})
         return
     print_events(page, now)
-    if cursor is not None:
-        console().print(f"older ones: the same command with --before {cursor}", style="dim")
+    print_older(cursor)
 
 
 @app.command("follow")
@@ -56,6 +57,7 @@ def follow_events(
 ) -> None:
     """Events as they happen, until Ctrl-C."""
     from towpath.cli.following import follow
+    from towpath.db.event_json import event_item
 
     with open_runtime(ctx) as runtime:
 
@@ -72,19 +74,6 @@ def follow_events(
         for event in follow(runtime, after, start):
             if kind in (None, event.kind) and subject in (None, event.subject):
                 show_one(event)
-
-
-def event_item(event: StoredEvent) -> dict[str, Any]:
-    """An event for programs."""
-    return {
-        "seq": event.seq,
-        "at": event.at,
-        "kind": event.kind,
-        "subject": event.subject,
-        "who": event.who,
-        "why": event.why,
-        "data": event.data,
-    }
 
 
 def print_events(events: Sequence[StoredEvent], now: datetime, *, without_subject: bool = False) -> None:

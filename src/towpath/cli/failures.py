@@ -53,6 +53,8 @@ def _exit_code(error: Exception) -> int:
 
     if isinstance(error, errors.BadSettings | errors.NotInstalled | errors.LogUnavailable | errors.FetchFailed):
         return NOT_REACHABLE
+    if isinstance(error, errors.GatewayAway | errors.ServerAway):
+        return NOT_REACHABLE
     if isinstance(error, errors.SinkError) and not isinstance(error, errors.NeedsPerson):
         return NOT_REACHABLE
     if isinstance(error, errors.DatabaseError) and not isinstance(error, errors.CommitUnknown):
@@ -76,7 +78,7 @@ def _tell_usage(error: Exception) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(text, err=True)
         return WRONG_USAGE
-    if any(f"option: --{name}" in text for name in ("config", "database", "debug")):
+    if any(f"option: --{name}" in text for name in ("config", "database", "debug", "remote")):
         text = f"{text.rstrip('.')}: this global option stands before the command"
     path = context.command_path if context else "towpath"
     say(f"error: {text.rstrip('.')}. See: {path} --help")

@@ -11,8 +11,8 @@ from towpath.cli.options import AsJson
 from towpath.cli.output import Column, console, print_fields, print_json, print_table, time_and_age
 
 if TYPE_CHECKING:
-    from towpath.cli.flow_look import Look
     from towpath.flow.ledger import Gap
+    from towpath.flow.look import Look
 
 app = typer.Typer(help="Look at flows and their batches, and steer them.", no_args_is_help=True)
 
@@ -25,14 +25,15 @@ StageName = Annotated[
 @app.command("list")
 def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
     """The stages of all flows that have run here: their state, how far behind they are, and who runs them."""
-    from towpath.cli.flow_look import look_item, looks
     from towpath.cli.flow_view import number
     from towpath.cli.flow_words import time_in_state
+    from towpath.flow.flow_json import stage_item
+    from towpath.flow.look import looks
 
     with open_runtime(ctx) as runtime:
-        found = looks(runtime)
+        found = looks(runtime.database)
     if as_json:
-        print_json({"items": [look_item(look) for look in found]})
+        print_json({"items": [stage_item(look) for look in found]})
         return
     columns = [
         Column("flow"),
@@ -61,28 +62,19 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
 @app.command()
 def show(ctx: typer.Context, flow: FlowName, as_json: AsJson = False) -> None:
     """One flow: what its stages read, do and write, all that they have counted, and what they will never read."""
-    from towpath.cli.flow_look import look_item, looks
+    from towpath.flow.flow_json import gap_item, stage_view
     from towpath.flow.ledger import Ledger
+    from towpath.flow.look import looks
 
     with open_runtime(ctx) as runtime:
-        found = looks(runtime, flow)
+        found = looks(runtime.database, flow)
         ledger = Ledger(runtime.database)
         with runtime.database.read() as tx:
             totals = ledger.totals(tx, flow)
             gaps = ledger.gaps(tx, flow)
     if as_json:
-        stages = [
-            {
-                **look_item(look),
-                "version": look.stage.version,
-                "topology": look.stage.topology,
-                "checkpoint": look.stage.checkpoint,
-                "totals": totals.get(look.stage.name, {}),
-                "created_at": look.stage.created_at,
-            }
-            for look in found
-        ]
-        print_json({"flow": flow, "stages": stages, "gaps": [_gap_item(gap) for gap in gaps]})
+        stages = [stage_view(look, totals.get(look.stage.name, {})) for look in found]
+        print_json({"flow": flow, "stages": stages, "gaps": [gap_item(gap) for gap in gaps]})
         return
     for number, look in enumerate(found):
         if number:
@@ -101,16 +93,17 @@ def state(
     as_json: AsJson = False,
 ) -> None:
     """What each stage is doing, since when, what troubles it, how far it is in each partition, and who runs it."""
-    from towpath.cli.flow_look import look_item, looks
     from towpath.cli.flow_watch import print_look, watched
+    from towpath.flow.flow_json import stage_item
+    from towpath.flow.look import looks
 
     with open_runtime(ctx) as runtime:
         if watch:
             watched(runtime, flow, stage, as_json)
             return
-        found = looks(runtime, flow, stage)
+        found = looks(runtime.database, flow, stage)
     if as_json:
-        print_json({"items": [look_item(look) for look in found]})
+        print_json({"items": [stage_item(look) for look in found]})
         return
     for number, look in enumerate(found):
         if number:
@@ -119,8 +112,9 @@ def state(
 
 
 def _print_stage(look: Look, totals: dict[str, Any]) -> None:
-    from towpath.cli.flow_tally import RARE, counts_of, parts_text
+    from towpath.cli.flow_tally import parts_text
     from towpath.clock import to_datetime
+    from towpath.flow.batch_counts import RARE, counts_of
 
     stage = look.stage
     shape = stage.topology
@@ -151,19 +145,3 @@ def _print_stage(look: Look, totals: dict[str, Any]) -> None:
 def _gap_text(gap: Gap) -> str:
     where = f"{gap.topic}/{gap.partition} from {gap.start} to before {gap.stop}"
     return f"{gap.stage} will never read {where}: {gap.reason} ({gap.noticed_at:%Y-%m-%d %H:%M} UTC)"
-
-
-def _gap_item(gap: Gap) -> dict[str, Any]:
-    names = (
-        "stage",
-        "generation",
-        "topic",
-        "topic_id",
-        "partition",
-        "start",
-        "stop",
-        "reason",
-        "batch_id",
-        "noticed_at",
-    )
-    return {name: getattr(gap, name) for name in names}

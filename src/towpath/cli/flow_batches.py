@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -37,13 +37,14 @@ def batches(
     as_json: AsJson = False,
 ) -> None:
     """What each batch read and what became of it, newest first: read = loaded + filtered + failed + rarer places."""
-    from towpath.cli.flow_look import looks
     from towpath.clock import to_datetime
+    from towpath.flow.flow_json import batch_item
     from towpath.flow.ledger import Ledger
+    from towpath.flow.look import looks
 
-    start = _parsed(before)
+    start = parsed(before)
     with open_runtime(ctx) as runtime:
-        stages = [look.stage.name for look in looks(runtime, flow, stage)]
+        stages = [look.stage.name for look in looks(runtime.database, flow, stage)]
         if start is not None and len(stages) > 1:
             raise UsageError(f"--before: say of which stage: {', '.join(stages)}")
         ledger = Ledger(runtime.database)
@@ -52,12 +53,13 @@ def batches(
         now = to_datetime(runtime.database.now())
     page = sorted(found, key=lambda each: (each.started_at, each.generation, each.batch_id), reverse=True)[:limit]
     if as_json:
-        print_json({"items": [_item(each) for each in page]})
+        print_json({"items": [batch_item(each) for each in page]})
     else:
         _print(page, now, positions, len(stages) > 1)
 
 
-def _parsed(before: str | None) -> tuple[int, int] | None:
+def parsed(before: str | None) -> tuple[int, int] | None:
+    """The option `--before`."""
     if before is None:
         return None
     found = re.fullmatch(r"(\d{1,9})/(\d{1,18})", before)
@@ -67,7 +69,7 @@ def _parsed(before: str | None) -> tuple[int, int] | None:
 
 
 def _print(page: list[Batch], now: datetime, positions: bool, several: bool) -> None:
-    from towpath.cli.flow_tally import counts_of, names_of
+    from towpath.flow.batch_counts import counts_of, names_of
 
     names = names_of(counts_of(each.counts) for each in page)
     columns = [
@@ -101,21 +103,3 @@ def _print(page: list[Batch], now: datetime, positions: bool, several: bool) -> 
 
 def _took(batch: Batch) -> str:
     return f"{batch.timings['total_s']:,.1f}s" if "total_s" in batch.timings else ""
-
-
-def _item(batch: Batch) -> dict[str, Any]:
-    return {
-        "flow": batch.flow,
-        "stage": batch.stage,
-        "generation": batch.generation,
-        "batch_id": batch.batch_id,
-        "hash": batch.hash,
-        "state": batch.state,
-        "attempts": batch.attempts,
-        "counts": batch.counts,
-        "timings": batch.timings,
-        "positions": batch.positions.to_value(),
-        "started_at": batch.started_at,
-        "decided_at": batch.decided_at,
-        "committed_at": batch.committed_at,
-    }

@@ -17,7 +17,7 @@ from towpath.cli.options import AsJson, Who, Why
 from towpath.cli.output import print_json
 
 if TYPE_CHECKING:
-    from towpath.cli.flow_look import Look
+    from towpath.flow.look import Look
     from towpath.flow.wish import WishKind
     from towpath.runtime import Runtime
 
@@ -30,12 +30,6 @@ Wait = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="How long to wait until the process that runs it has done it.")
 ]
 NEXT_START = "nobody runs it: it will be done at the next start (towpath run)"
-MEANS = {
-    "earliest": "It begins anew at the first record that each topic still has, with a new checkpoint. Records are "
-    "loaded again: an index or a table knows them by their ids and takes them once; topics and files get them twice.",
-    "latest": "It goes on with records that come from now on, with a new checkpoint. What was not read yet is never "
-    "loaded.",
-}
 
 
 @app.command()
@@ -95,6 +89,8 @@ def reset(
     as_json: AsJson = False,
 ) -> None:
     """Begin anew from other positions, with a new checkpoint: records may be loaded again, or never."""
+    from towpath.flow.reset_ahead import MEANS
+
     if not yes:
         confirm(f"{MEANS[to]}\nReset {flow}{f'/{stage}' if stage else ''} to {to}?", "nothing was changed")
     _ask(ctx, flow, stage, "reset", who, why, wait, as_json, {"to": to})
@@ -111,83 +107,41 @@ def _ask(
     as_json: bool,
     arguments: dict[str, Any] | None = None,
 ) -> None:
-    from towpath.cli.flow_look import look_item
+    from towpath.flow.flow_json import stage_item
+    from towpath.flow.steering import Steering, is_done
     from towpath.flow.wish import WishKind
 
+    wish = WishKind(kind)
     with open_runtime(ctx) as runtime:
-        before = _asked(runtime, flow, stage, WishKind(kind), who, why, arguments or {})
-        pairs = _answered(runtime, before, WishKind(kind), wait_s)
+        steering = Steering(runtime.database, runtime.event_log)
+        before = steering.ask(flow, wish, who=who, why=why, stage=stage, arguments=arguments)
+        pairs = _answered(runtime, before, wish, wait_s)
     if as_json:
-        items = [{**look_item(look), "is_done": _is_done(WishKind(kind), was, look)} for was, look in pairs]
-        print_json({"items": items})
+        print_json({"items": [{**stage_item(look), "is_done": is_done(wish, was, look)} for was, look in pairs]})
         return
     for was, look in pairs:
-        typer.echo(f"{flow}/{look.stage.name}: {_what_came(WishKind(kind), was, look, wait_s)}")
-
-
-def _asked(
-    runtime: Runtime, flow: str, stage: str | None, kind: WishKind, who: str, why: str, arguments: dict[str, Any]
-) -> list[Look]:
-    """Ask it of every stage in which it is possible; returns these as they were."""
-    from towpath.cli.flow_look import looks
-    from towpath.errors import IllegalWish
-    from towpath.events import Event, EventKind
-    from towpath.flow.pilot import PilotState
-    from towpath.flow.stage_store import StageStore
-    from towpath.flow.wish import POSSIBLE, WishKind, refusal
-
-    found = looks(runtime, flow, stage)
-    possible = [look for look in found if look.stage.pilot.state in POSSIBLE[kind]]
-    if not possible:
-        first = found[0].stage
-        if kind is WishKind.RESUME and first.pilot.state is PilotState.STOPPED:
-            raise IllegalWish(f"{flow}/{first.name} is stopped: `towpath run` starts it")
-        raise refusal(flow, first.name, kind, first.pilot.state)
-    if kind is WishKind.STOP and not any(look.is_run for look in possible):
-        raise IllegalWish(f"nobody runs {flow}/{possible[0].stage.name}: there is nothing to stop")
-    store = StageStore(runtime.database)
-    with runtime.database.transaction() as tx:
-        for look in possible:
-            store.ask(tx, flow, look.stage.name, kind, who, why, arguments)
-            data = {"wish": kind, **arguments}
-            event = Event(EventKind.FLOW_ASKED_BY_HAND, f"{flow}/{look.stage.name}", who, why, data)
-            runtime.event_log.record(tx, event)
-    return possible
+        typer.echo(f"{flow}/{look.stage.name}: {_what_came(wish, was, look, wait_s)}")
 
 
 def _answered(runtime: Runtime, before: list[Look], kind: WishKind, wait_s: float) -> list[tuple[Look, Look]]:
     """The stages as they were and are, when all that are run have done what was wanted, or the time is over."""
-    from towpath.cli.flow_look import looks
+    from towpath.flow.look import looks
+    from towpath.flow.steering import is_done
 
     deadline = time.monotonic() + wait_s
     while True:
-        now = {look.stage.name: look for look in looks(runtime, before[0].stage.flow)}
+        now = {look.stage.name: look for look in looks(runtime.database, before[0].stage.flow)}
         pairs = [(was, now[was.stage.name]) for was in before]
-        is_open = any(look.is_run and not _is_done(kind, was, look) for was, look in pairs)
+        is_open = any(look.is_run and not is_done(kind, was, look) for was, look in pairs)
         if not is_open or time.monotonic() >= deadline:
             return pairs
         time.sleep(ROUND_S)
 
 
-def _is_done(kind: WishKind, was: Look, look: Look) -> bool:
-    """A stage takes a wish at its next turn, and does it when its present batch is over."""
-    from towpath.flow.pilot import PilotState
-    from towpath.flow.wish import WishKind
-
-    if look.stage.wish is not None:
-        return False
-    match kind:
-        case WishKind.PAUSE:
-            return look.stage.pilot.state is PilotState.PAUSED
-        case WishKind.STOP:
-            return look.stage.pilot.is_resting
-        case WishKind.RESET:
-            return look.stage.generation > was.stage.generation
-    return True
-
-
 def _what_came(kind: WishKind, was: Look, look: Look, wait_s: float) -> str:
-    if _is_done(kind, was, look):
+    from towpath.flow.steering import is_done
+
+    if is_done(kind, was, look):
         moved = "" if was.stage.pilot.state is look.stage.pilot.state else f"; it was {was.stage.pilot.state}"
         generation = look.stage.generation
         anew = f", in generation {generation} now" if generation != was.stage.generation else ""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from towpath.cli.flow_tally import Tally, counts_of, names_of
-from towpath.cli.flow_words import MEANINGS
+from towpath.cli.flow_tally import Tally
 from towpath.cli.output import Column, console, plain, print_json, print_table
-from towpath.flow.codes import ErrorCode
+from towpath.flow.batch_counts import counts_of, names_of
+from towpath.flow.codes import MEANINGS, ErrorCode
 from towpath.flow.pilot import PilotState
 
 if TYPE_CHECKING:

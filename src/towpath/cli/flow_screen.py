@@ -11,9 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from towpath.cli.flow_view import Shown, picture
-from towpath.cli.flow_words import moved_text, state_word, trouble_of
+from towpath.cli.flow_words import moved_text, trouble_of
 from towpath.cli.output import plain
 from towpath.events import Event, EventKind
+from towpath.flow.look import state_word
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first lets a flow end after its present batch, the second ends the process."""
+"""Ctrl-C and SIGTERM: the first lets what runs come to an end, such as a flow after its batch, the second leaves."""
 
 from __future__ import annotations
 
@@ -7,24 +7,47 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
 from towpath.cli.failures import INTERRUPTED
-
-if TYPE_CHECKING:
-    from towpath.flow.flow_run import FlowRun
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 LEAVE_WITHIN_S = 2.0
 SHOW_CURSOR = b"\x1b[?25h\n"
 
 
-class Stopping:
-    """Listens to signals while a flow runs. Before it runs, a signal is an ordinary interruption."""
+class Stoppable(Protocol):
+    """What runs and can be told to end."""
 
-    def __init__(self, leave: Callable[[], None]) -> None:
+    def stop(self, reason: str, /) -> None:
+        """Let it end soon; returns at once."""
+
+
+class EndWish:
+    """The wish that something ends, for loops that look at it."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def stop(self, _: str, /) -> None:
+        self._event.set()
+
+    def wait(self, seconds: float) -> bool:
+        return self._event.wait(seconds)
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+
+class Stopping:
+    """Listens to signals while something runs. Before it runs, a signal is an ordinary interruption."""
+
+    def __init__(self, leave: Callable[[], None], grace_s: float | None = None) -> None:
+        """`grace_s` is how long it may take to end after SIGTERM; a person who types Ctrl-C can type it again."""
         self._leave = leave  # what others should know when this process leaves at once
-        self._run: FlowRun | None = None
+        self._grace_s = grace_s
+        self._patience: threading.Timer | None = None
+        self._run: Stoppable | None = None
         self._before: dict[signal.Signals, object] = {}
         self._count = 0
         self._is_told = False
@@ -35,14 +58,16 @@ class Stopping:
         return self
 
     def __exit__(self, *ignored: object) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
         for each, handler in self._before.items():
             signal.signal(each, handler)  # type: ignore[arg-type]
 
-    def of(self, run: FlowRun) -> None:
+    def of(self, run: Stoppable) -> None:
         self._run = run
 
     def news(self) -> bool:
-        """Whether it is to be said that the flow is ending."""
+        """Whether it is to be said that it is ending."""
         is_news, self._is_told = self._count > 0 and not self._is_told, self._count > 0
         return is_news
 
@@ -51,9 +76,16 @@ class Stopping:
         if self._run is None:
             raise KeyboardInterrupt
         if self._count == 1:
+            self._allow(number)
             self._run.stop("Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name)
         else:
             self._leave_at_once()
+
+    def _allow(self, number: int) -> None:
+        if number == signal.SIGTERM and self._grace_s is not None:
+            self._patience = threading.Timer(self._grace_s, self._leave_at_once)
+            self._patience.daemon = True
+            self._patience.start()
 
     def _leave_at_once(self) -> None:
         """The process's row is freed if that can be done quickly, so that a next start need not wait for its lease."""

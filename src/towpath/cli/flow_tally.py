@@ -1,18 +1,13 @@
-"""What a run of a flow came to: every record that was read was loaded, filtered, has failed, or is in a place that only
-stages with state have, or crashes."""
+"""What a run of a flow came to."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from towpath.events import Event, EventKind
 from towpath.flow.ledger_row import Counts, added
-from towpath.flow.place import BY_BATCH
-
-NAMES = ("read", "loaded", "filtered", "failed")
-RARE = tuple(str(place) for place in BY_BATCH if place not in NAMES)
 
 
 class Tally:
@@ -35,18 +30,6 @@ class Tally:
         """`{"read": 9, "filtered": {"label": 1}, "failed": {"9": 2}, …}`"""
         with self._lock:
             return self._stages.get(stage, {})
-
-
-def counts_of(totals: Mapping[str, Any]) -> dict[str, int]:
-    """Read, loaded, filtered, failed, and what there is in rarer places, each as one number."""
-    found = {name: totals.get(name, 0) for name in (*NAMES, *RARE) if name in NAMES or totals.get(name)}
-    return {name: value if isinstance(value, int) else sum(value.values()) for name, value in found.items()}
-
-
-def names_of(several: Iterable[Mapping[str, int]]) -> tuple[str, ...]:
-    """The columns of a table of counts: those that there always are, and the rarer ones that one of them has."""
-    there = {name for counts in several for name in counts}
-    return (*NAMES, *(name for name in RARE if name in there))
 
 
 def parts_text(total: int, parts: Mapping[str, int], each: str) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from towpath.cli.flow_words import state_word, time_in_state, trouble_of
+from towpath.cli.flow_words import time_in_state, trouble_of
 from towpath.cli.output import STYLES, plain
+from towpath.flow.look import state_word
 from towpath.flow.pilot import Pilot
 
 if TYPE_CHECKING:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import typer
 
 from towpath.cli.failures import say
-from towpath.cli.flow_look import Look, look_item, looks
-from towpath.cli.flow_tally import counts_of
 from towpath.cli.flow_view import Shown, partitions_of, picture
 from towpath.cli.flow_words import code_text, next_try
 from towpath.cli.output import Column, console, print_fields, print_json, print_table, time_and_age
 from towpath.clock import to_datetime
 from towpath.errors import DatabaseUnavailable
+from towpath.flow.batch_counts import counts_of
+from towpath.flow.flow_json import stage_item
+from towpath.flow.look import Look, looks
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -71,7 +72,7 @@ def _wish_text(look: Look, now: datetime) -> str | None:
 def watched(runtime: Runtime, flow: str, stage: str | None, as_json: bool) -> None:
     """Until Ctrl-C. On a terminal one picture that moves, elsewhere a line whenever something is other than before."""
     show = _as_documents if as_json else _as_picture if sys.stdout.isatty() else _as_lines
-    show(lambda: looks(runtime, flow, stage), runtime)
+    show(lambda: looks(runtime.database, flow, stage), runtime)
 
 
 def _rounds(look: Callable[[], Sequence[Look]], show: Callable[[Sequence[Look]], None]) -> None:
@@ -89,7 +90,7 @@ def _rounds(look: Callable[[], Sequence[Look]], show: Callable[[Sequence[Look]],
 
 def _as_documents(look: Callable[[], Sequence[Look]], _: Runtime) -> None:
     def show(found: Sequence[Look]) -> None:
-        print_json({"items": [look_item(each) for each in found]})
+        print_json({"items": [stage_item(each) for each in found]})
         sys.stdout.flush()
 
     _rounds(look, show)

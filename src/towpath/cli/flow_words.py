@@ -2,43 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from towpath.cli.output import age
 from towpath.clock import MICROS, to_datetime
-from towpath.flow.codes import ErrorCode
+from towpath.flow.codes import MEANINGS, ErrorCode
 from towpath.flow.pilot import Pilot, PilotState
 
 if TYPE_CHECKING:
     from towpath.events import Event
 
-IDLE = "idle"
-
-MEANINGS = {
-    ErrorCode.UNCATEGORISED: "nobody knows what it was",
-    ErrorCode.LOG_UNAVAILABLE: "the log does not answer",
-    ErrorCode.TOPIC_NOT_FOUND: "a topic is not there",
-    ErrorCode.PARTITION_NOT_FOUND: "a partition is not there",
-    ErrorCode.RECORD_TOO_BIG: "larger than the flow's limit",
-    ErrorCode.OFFSET_NOT_AVAILABLE: "deleted before it was read",
-    ErrorCode.NETWORK: "a connection broke or could not be made",
-    ErrorCode.NOT_JSON: "not UTF-8, or not JSON",
-    ErrorCode.NOT_VALID: "schema or expectation not met",
-    ErrorCode.TRANSFORM_FAILED: "a step failed on it",
-    ErrorCode.SINK_UNAVAILABLE: "the sink does not answer",
-    ErrorCode.SINK_FAILED: "the sink is broken",
-    ErrorCode.ITEM_REFUSED: "refused by the sink",
-    ErrorCode.SINK_REFUSED: "the sink refuses the request",
-}
-
 # From batch to batch: nobody wants a line for each.
 EVERYDAY = frozenset({PilotState.EXTRACT, PilotState.TRANSFORM, PilotState.LOAD, PilotState.ERRORS})
-
-
-def state_word(pilot: Pilot, sample: Mapping[str, Any]) -> str:
-    """The state; a stage that waits for records is idle."""
-    return IDLE if pilot.state is PilotState.EXTRACT and sample.get("lag") == 0 else str(pilot.state)
 
 
 def time_in_state(pilot: Pilot, now: int) -> str:

@@ -13,21 +13,22 @@ from rich.tree import Tree
 from towpath.cli.event import print_events
 from towpath.cli.output import (
     Column,
-    Exact,
     age,
     console,
     plain,
     pretty,
     print_fields,
+    print_older,
     print_table,
-    read_exactly,
     short_time,
     styled,
     time_and_age,
 )
 from towpath.clock import to_datetime
 from towpath.db.event_log import StoredEvent
+from towpath.exact_json import Exact, read_exactly
 from towpath.queue import Answer, Message
+from towpath.queue.message_json import message_item
 
 _COLUMNS = (
     Column("id", whole=True),
@@ -44,35 +45,7 @@ _COLUMNS = (
 
 def as_item(message: Message) -> dict[str, Any]:
     """A message for programs, with payload and headers exactly as they are stored."""
-    return {
-        **as_relative(message),
-        "reply_to": message.reply_to,
-        "payload": Exact(message.payload_json),
-        "headers": Exact(message.headers_json),
-        "owner": message.owner,
-        "owner_tick": message.owner_tick,
-        "attempts": message.attempts,
-        "give_backs": message.give_backs,
-        "deliver_after": message.deliver_after,
-        "ttl_s": message.ttl_s,
-        "expires_at": _at(message.expires_us),
-        "reason": message.reason,
-        "updated_at": message.updated_at,
-    }
-
-
-def as_relative(message: Message) -> dict[str, Any]:
-    """What places a message among others, without what it says."""
-    return {
-        "seq": message.seq,
-        "id": message.id,
-        "related_id": message.related_id,
-        "audit_id": message.audit_id,
-        "inbox": message.inbox,
-        "function": message.function,
-        "state": message.state,
-        "created_at": message.created_at,
-    }
+    return message_item(message, Exact)
 
 
 def print_messages(messages: Sequence[Message], now: datetime, cursor: int | None) -> None:
@@ -91,8 +64,7 @@ def print_messages(messages: Sequence[Message], now: datetime, cursor: int | Non
         for m in messages
     ]
     print_table(_COLUMNS, rows)
-    if cursor is not None:
-        console().print(f"older ones: the same command with --before {cursor}", style="dim")
+    print_older(cursor)
 
 
 def print_line(message: Message) -> None:

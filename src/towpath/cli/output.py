@@ -6,7 +6,6 @@ are stored, so that no number changes on the way.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -16,6 +15,8 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from towpath.exact_json import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +34,7 @@ STYLES = {
     "DEAD": "red",
     "alive": "green",
     "dead": "red",
+    "gone": "red",
     "stopped": "dim",
     "applied": "green",
     "pending": "yellow",
@@ -43,10 +45,15 @@ STYLES = {
     "held": "yellow",
     "paused": "cyan",
     "halted": "bold red",
+    "ready": "yellow",
+    "sleeping": "cyan",
+    "waiting": "cyan",
+    "ended": "green",
+    "failed": "bold red",
 }
 
 # Whatever could move the cursor or change colours when a terminal shows it.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def plain(text: str) -> str:
@@ -55,35 +62,6 @@ def plain(text: str) -> str:
 
 
 # JSON
-
-
-class Exact(str):
-    """JSON text that goes into a document as it is."""
-
-    __slots__ = ()
-
-
-def read_exactly(text: str) -> Any:
-    """A JSON text as values, with its numbers as they are written."""
-    return json.loads(text, parse_int=Exact, parse_float=Exact)
-
-
-def to_json(value: Any, indent: str = "", above: str = "\n") -> str:
-    """Values and exact texts as one JSON document; with `indent` over several lines."""
-    if isinstance(value, Exact):
-        return str(value)
-    inner = above + indent
-    lead, end, comma = (inner, above, f",{inner}") if indent else ("", "", ", ")
-    if isinstance(value, dict) and value:
-        pairs = (f"{json.dumps(k, ensure_ascii=False)}: {to_json(v, indent, inner)}" for k, v in value.items())
-        return f"{{{lead}{comma.join(pairs)}{end}}}"
-    if isinstance(value, list | tuple) and value:
-        return f"[{lead}{comma.join(to_json(v, indent, inner) for v in value)}{end}]"
-    return json.dumps(value, ensure_ascii=False, default=_spell)
-
-
-def _spell(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def pretty(value: Any) -> str:
@@ -170,6 +148,22 @@ def print_fields(fields: Iterable[tuple[str, object]]) -> None:
     width = max(len(name) for name, _ in kept)
     for name, value in kept:
         console().print(Text.assemble((f"{name:<{width}}  ", "bold"), styled(value)), soft_wrap=True)
+
+
+def print_older(cursor: object | None) -> None:
+    """How to come to the page behind the one that is shown, if there is one."""
+    if cursor is not None:
+        console().print(f"older ones: the same command with --before {cursor}", style="dim")
+
+
+# Sizes
+
+_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def size_text(count: float) -> str:
+    unit = next(((size, name) for size, name in _SIZES if count >= size), None)
+    return f"{count:.0f} B" if unit is None else f"{count / unit[0]:.1f} {unit[1]}"
 
 
 # Times

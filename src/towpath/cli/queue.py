@@ -17,25 +17,16 @@ InboxFilter = Annotated[str | None, typer.Option(metavar="NAME", help="Only this
 
 @app.command()
 def inboxes(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """How many messages each inbox has in each state."""
+    """How many messages each inbox has in each state; `+`: or more, since not every one is counted."""
     from towpath.clock import to_datetime
     from towpath.queue import MessageState
+    from towpath.queue.message_json import inbox_item
 
     with open_runtime(ctx) as runtime:
         found = runtime.queue.browser().inboxes()
         now = to_datetime(runtime.database.now())
     if as_json:
-        items = [
-            {
-                "name": inbox.name,
-                "counts": {state: inbox.counts.get(state, 0) for state in MessageState},
-                "oldest_new_at": inbox.oldest_new,
-                "on_owner_death": inbox.on_owner_death,
-                "max_attempts": inbox.max_attempts,
-            }
-            for inbox in found
-        ]
-        print_json({"items": items})
+        print_json({"items": [inbox_item(inbox) for inbox in found]})
         return
     columns = [
         Column("inbox"),
@@ -47,7 +38,7 @@ def inboxes(ctx: typer.Context, as_json: AsJson = False) -> None:
     rows = [
         [
             inbox.name,
-            *(f"{inbox.counts.get(state, 0):,}" for state in MessageState),
+            *(f"{inbox.counts.get(state, 0):,}{'+' if state in inbox.more else ''}" for state in MessageState),
             age(inbox.oldest_new, now) if inbox.oldest_new else "",
             inbox.on_owner_death,
             inbox.max_attempts,
@@ -92,22 +83,18 @@ def list_(
 @app.command()
 def show(ctx: typer.Context, message: MessageId, as_json: AsJson = False) -> None:
     """One message: its fields, payload and headers, the messages related to it, and what happened to it."""
-    from towpath.cli.event import event_item
-    from towpath.cli.message_view import as_item, as_relative, print_message
+    from towpath.cli.message_view import print_message
     from towpath.clock import to_datetime
+    from towpath.exact_json import Exact
+    from towpath.queue.message_json import view_item
 
     with open_runtime(ctx) as runtime:
-        browser = runtime.queue.browser()
-        found = browser.message(message)
-        tree = browser.tree(found.id)
-        with runtime.database.read() as tx:
-            events = runtime.event_log.page(tx, limit=DEFAULT_ROWS, subject=found.id)
+        found = runtime.queue.browser().view(message)
         now = to_datetime(runtime.database.now())
     if as_json:
-        related = [as_relative(other) for other in tree if other.id != found.id]
-        print_json({**as_item(found), "related": related, "events": list(map(event_item, events))})
+        print_json(view_item(found, Exact))
     else:
-        print_message(found, tree, events, now)
+        print_message(found.message, found.tree, found.events, now)
 
 
 @app.command()

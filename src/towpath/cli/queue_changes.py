@@ -42,7 +42,7 @@ def send(
     as_json: AsJson = False,
 ) -> None:
     """Send a message, and print its id."""
-    value, headers = _read_payload(payload), _read_headers(header)
+    value, headers = read_payload(payload), read_headers(header)
     with open_runtime(ctx) as runtime:
         message_id = runtime.queue.operator(who).send(
             inbox,
@@ -73,7 +73,7 @@ def reply(
     ctx: typer.Context, message: MessageId, payload: Payload, why: Why, who: Who = "", as_json: AsJson = False
 ) -> None:
     """Answer a request in its handler's place."""
-    value = _read_payload(payload)
+    value = read_payload(payload)
     with open_runtime(ctx) as runtime:
         runtime.queue.operator(who).reply(message, value, why)
     _say_done(message, f"answered {message}", as_json)
@@ -98,8 +98,8 @@ def edit(
     by_editor = payload is None and header is None and drop_header is None
     if by_editor and not sys.stdin.isatty():
         raise UsageError("say what to change: --payload, --header or --drop-header")
-    value: Any = ... if payload is None else _read_payload(payload)
-    changed = _read_headers(header)
+    value: Any = ... if payload is None else read_payload(payload)
+    changed = read_headers(header)
     with open_runtime(ctx) as runtime:
         operator = runtime.queue.operator(who)
         seen = runtime.queue.browser().message(message)
@@ -167,7 +167,8 @@ def _say_done(message_id: str, text: str, as_json: bool) -> None:
         typer.echo(text)
 
 
-def _read_payload(given: str) -> Any:
+def read_payload(given: str) -> Any:
+    """JSON from the command line, `-` or `@FILE`."""
     from towpath.errors import BadPayload
     from towpath.queue.payload import from_json
 
@@ -184,7 +185,8 @@ def _read_payload(given: str) -> Any:
     return from_json(given)
 
 
-def _read_headers(given: list[str] | None) -> dict[str, str]:
+def read_headers(given: list[str] | None) -> dict[str, str]:
+    """Those of the options `--header`."""
     headers: dict[str, str] = {}
     for pair in given or ():
         key, sign, value = pair.partition("=")

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -72,19 +72,15 @@ def run(
 @contextmanager
 def _runtime(given: Given, name: str | None, found: FlowFile) -> Iterator[Runtime]:
     """The runtime of a process that works: it makes its database, and its workers find the user's modules."""
-    from towpath import logs, settings
     from towpath.runtime import Runtime
     from towpath.spark.master import is_local
 
-    flags: dict[str, Any] = given.flags() | ({"process": {"name": name}} if name is not None else {})
-    loaded = settings.load(flags, given.config)
-    quiet = loaded.logging.level in ("debug", "info") and not given.debug
-    logs.configure(loaded.logging.model_copy(update={"level": "warning"}) if quiet else loaded.logging)
+    loaded = given.working_settings(name)
     path = found.take_along()
     if not is_local(loaded.spark.master):
         spark = loaded.spark.model_copy(update={"conf": {WORKERS_PATH: path, **loaded.spark.conf}})
         loaded = loaded.model_copy(update={"spark": spark})
-    with Runtime(loaded) as runtime:
+    with Runtime(loaded, kind="flow") as runtime:
         yield runtime
 
 
@@ -108,13 +104,14 @@ def run_flow(
     runtime.events.subscribe(screen.on_event)
     started: list[FlowRun] = []
     try:
-        with Stopping(runtime.process().stop) as stopping:
+        with Stopping(runtime.process().stop, runtime.settings.process.grace_s) as stopping:
             if metrics is not None:
                 _serve_metrics(runtime, flow, metrics, started, screen)
             start_spark(runtime, f"towpath {flow.name}", screen)
             running = _started(runtime, flow, until_idle, screen)
             started.append(running)
             stopping.of(running)
+            runtime.process().ready(f"runs {flow.name}")
             screen.note(f"runs as process {runtime.process().id}; Ctrl-C ends it after the present batch")
             running.wait(_Tick(runtime, running, tally, screen, stopping))
         return {view.stage: view.pilot for view in running.views()}
@@ -143,9 +140,9 @@ class _Tick:
         self._now = runtime.database.now()
 
     def __call__(self) -> None:
-        from towpath.cli.flow_tally import counts_of
         from towpath.cli.flow_view import Shown
         from towpath.errors import DatabaseError
+        from towpath.flow.batch_counts import counts_of
 
         if self._stopping.news():
             self._screen.note("stopping after this batch; again to leave at once")
@@ -153,6 +150,8 @@ class _Tick:
             self._now = self._runtime.database.now()
         views = self._run.views()
         shown = [Shown(v.stage, v.pilot, v.sample, counts_of(self._tally.of(v.stage))) for v in views]
+        states = {view.stage: view.pilot.state.value for view in views}
+        self._runtime.process().report(", ".join(f"{stage}: {state}" for stage, state in states.items()), states)
         self._screen.stages(shown, self._now)
 
 
@@ -171,14 +170,14 @@ def _started(runtime: Runtime, flow: Flow, until_idle: bool, screen: Screen) -> 
 
 def _wait_for_death(runtime: Runtime, flow: Flow, screen: Screen, refusal: NotTheOnlyOne) -> None:
     """Until no other process has the flow; raises the refusal when one of them beats."""
-    from towpath.cli.flow_look import looks
+    from towpath.flow.look import looks
 
     settings, begun_at = runtime.settings.process, time.monotonic()
     beats: dict[str, object] = {}
     while True:
         owners = {
             look.owner.id: look.owner
-            for look in looks(runtime, flow.name)
+            for look in looks(runtime.database, flow.name)
             if look.owner is not None and look.owner.state == "alive" and look.owner.id != runtime.process().id
         }
         if not owners:

@@ -12,7 +12,7 @@ from towpath.cli.output import Column, console, print_fields, print_json, print_
 from towpath.cli.topic_logs import LogUrl, TopicName, open_topics
 
 if TYPE_CHECKING:
-    from towpath.log import Log, Topic
+    from towpath.log import Log
 
 app = typer.Typer(help="Look at topics, and send, read, copy and delete them.", no_args_is_help=True)
 
@@ -21,6 +21,7 @@ app = typer.Typer(help="Look at topics, and send, read, copy and delete them.", 
 def list_(ctx: typer.Context, url: LogUrl = None, as_json: AsJson = False) -> None:
     """All topics. Offsets have holes, so `at most` is no count: a topic never holds more records than that."""
     from towpath.cli.topic_times import age_text
+    from towpath.log.topic_json import topic_item
 
     with open_topics(ctx, url) as (_, log):
         items = [topic_item(log, topic) for topic in log.topics()]
@@ -45,13 +46,13 @@ def list_(ctx: typer.Context, url: LogUrl = None, as_json: AsJson = False) -> No
 def show(ctx: typer.Context, topic: TopicName, url: LogUrl = None, as_json: AsJson = False) -> None:
     """One topic: its partitions with their offsets, and the groups that read it with what they have still to read."""
     from towpath.cli.topic_times import age_text
+    from towpath.log.topic_json import topic_view
 
     with open_topics(ctx, url) as (_, log):
-        item = topic_item(log, log.topic(topic))
-        groups = _groups_of(log, topic, item["offsets"])
+        item = topic_view(log, log.topic(topic))
         where = log.url
     if as_json:
-        print_json({**item, "groups": groups})
+        print_json(item)
         return
     print_fields(
         [
@@ -65,9 +66,9 @@ def show(ctx: typer.Context, topic: TopicName, url: LogUrl = None, as_json: AsJs
     )
     typer.echo()
     _print_offsets(item["offsets"])
-    if groups:
+    if item["groups"]:
         console().print("\ngroups", style="bold")
-        _print_positions(groups)
+        _print_positions(item["groups"])
 
 
 @app.command()
@@ -92,6 +93,7 @@ def offsets(
     """The first and the next offset of each partition, now or for a time, and the position of a group."""
     from towpath.cli.topic_times import parse_time_ms
     from towpath.log.topic import check_group
+    from towpath.log.topic_json import position_items
 
     if group is not None:
         check_group(group)
@@ -100,7 +102,7 @@ def offsets(
             time_ms = None if at is None else parse_time_ms(at, "--at", runtime.database.now() // 1000)
             found = _offsets_of(log, topic, time_ms, group)
         elif group is not None and at is None:
-            found = positions_of(log, group)
+            found = position_items(log, group)
         else:
             raise UsageError("say which topic, or which --group")
     if as_json:
@@ -110,63 +112,16 @@ def offsets(
 
 
 def _offsets_of(log: Log, topic: str, time_ms: int | None, group: str | None) -> list[dict[str, Any]]:
+    from towpath.log.topic_json import offset_items, with_position
+
     found = offset_items(log, topic)
     if time_ms is not None:
         since = log.offsets_at(topic, time_ms)
         found = [{**item, "at": since.get(item["partition"], item["end"])} for item in found]
     if group is not None:
         positions = log.positions(group)
-        found = [_with_position(item, positions.get((topic, item["partition"]))) for item in found]
+        found = [with_position(item, positions.get((topic, item["partition"]))) for item in found]
     return found
-
-
-def positions_of(log: Log, group: str) -> list[dict[str, Any]]:
-    """Where a group is, in every topic that it reads."""
-    positions = log.positions(group)
-    offsets = {name: offset_items(log, name) for name in sorted({name for name, _ in positions})}
-    return [
-        {"topic": name, **_with_position(item, positions[name, item["partition"]])}
-        for name, items in offsets.items()
-        for item in items
-        if (name, item["partition"]) in positions
-    ]
-
-
-def topic_item(log: Log, topic: Topic) -> dict[str, Any]:
-    """A topic for programs."""
-    found = offset_items(log, topic.name)
-    return {
-        "name": topic.name,
-        "id": topic.id,
-        "partitions": topic.partitions,
-        "retention_s": topic.retention_s,
-        "records_at_most": sum(item["end"] - item["start"] for item in found),
-        "offsets": found,
-    }
-
-
-def offset_items(log: Log, topic: str) -> list[dict[str, Any]]:
-    # Ends first: a partition that is added in between has no start to go with it, and records only become more.
-    ends, starts = log.ends(topic), log.starts(topic)
-    return [
-        {"partition": number, "start": min(starts.get(number, end), end), "end": end} for number, end in ends.items()
-    ]
-
-
-def _groups_of(log: Log, topic: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    groups = []
-    for group in log.groups():
-        positions = {number: at for (name, number), at in log.positions(group).items() if name == topic}
-        if positions:
-            partitions = [_with_position(item, positions.get(item["partition"])) for item in found]
-            groups.append({"group": group, "positions": [item for item in partitions if item["position"] is not None]})
-    return groups
-
-
-def _with_position(item: dict[str, Any], position: int | None) -> dict[str, Any]:
-    """`lag` is in offsets: at most so many records are still to be read."""
-    lag = None if position is None else max(0, item["end"] - max(position, item["start"]))
-    return {**item, "position": position, "lag": lag}
 
 
 _TITLES = {

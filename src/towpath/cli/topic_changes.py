@@ -13,7 +13,6 @@ from towpath.cli.failures import say
 from towpath.cli.given import open_runtime
 from towpath.cli.options import AsJson, Who, Why
 from towpath.cli.output import print_json
-from towpath.cli.topic import topic_item
 from towpath.cli.topic_logs import FORMS, LogUrl, TopicName, open_one, open_topics, settings_for
 from towpath.cli.topic_progress import counted
 
@@ -50,6 +49,7 @@ def create(
     from towpath.cli.topic_times import age_text, parse_age_s
     from towpath.errors import TopicExists
     from towpath.events import EventKind
+    from towpath.log.topic_json import topic_item
 
     retention_s = None if retention is None else parse_age_s(retention, "--retention")
     with open_topics(ctx, url, makes=True) as (runtime, log):
@@ -85,6 +85,7 @@ def grow(
 ) -> None:
     """Give a topic more partitions. New records of a key may then go elsewhere; what is there stays where it is."""
     from towpath.events import EventKind
+    from towpath.log.topic_json import topic_item
 
     with open_topics(ctx, url) as (runtime, log):
         before = log.topic(topic).partitions
@@ -111,6 +112,7 @@ def delete(
 ) -> None:
     """Delete a topic with its records and the positions of groups in it. It cannot be brought back."""
     from towpath.events import EventKind
+    from towpath.log.topic_json import topic_item
 
     with open_topics(ctx, url) as (runtime, log):
         item = topic_item(log, log.topic(topic))

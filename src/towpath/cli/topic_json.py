@@ -20,19 +20,9 @@ _WHAT_A_TEXT_IS = 'text, {"base64": "…"} or null'
 
 
 def to_line(record: Record) -> str:
-    return json.dumps(to_item(record), ensure_ascii=False)
+    from towpath.log.record_json import record_item
 
-
-def to_item(record: Record) -> dict[str, Any]:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp_ms,
-        "key": _spelled(record.key),
-        "value": _spelled(record.value),
-        "headers": [[name, _spelled(value)] for name, value in record.headers],
-    }
+    return json.dumps(record_item(record), ensure_ascii=False)
 
 
 def from_line(line: bytes) -> NewRecord:
@@ -79,15 +69,6 @@ def _whole(text: str) -> int | Digits:
 
 def _refuse(constant: str) -> NoReturn:
     raise BadRecord(f"not JSON: {constant}")
-
-
-def _spelled(part: bytes | None) -> Any:
-    if part is None:
-        return None
-    try:
-        return part.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(part).decode()}
 
 
 def _bytes(given: Any, name: str) -> bytes | None:

@@ -139,7 +139,7 @@ def _some(stream: IO[bytes]) -> bytes:
 
 
 def _key_of(document: Any, field: str) -> bytes | None:
-    from towpath.cli.output import to_json
+    from towpath.exact_json import to_json
 
     if not isinstance(document, dict) or field not in document:
         raise BadRecord(f"there is no field {field!r} to take the key from")

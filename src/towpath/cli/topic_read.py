@@ -67,7 +67,7 @@ def read(
     """
     from towpath.cli.topic_records import Filter, Span, span_of
 
-    topic, partition, offset = _parsed(place, partition)
+    topic, partition, offset = parsed(place, partition)
     if offset is not None and (start, stop, since, limit, key, contains, header) != (None,) * 7:
         raise UsageError(f"{place} is one record: leave the other options away")
     if start is not None and since is not None:
@@ -100,7 +100,7 @@ def tail(
     from towpath.cli.topic_tail import Follower, pause_for
     from towpath.cli.topic_view import record_printer
 
-    topic, partition, offset = _parsed(place, partition)
+    topic, partition, offset = parsed(place, partition)
     if offset is not None:
         raise UsageError(f"{place} is one record, which cannot be followed")
     wanted = Filter.of(key, contains, header)
@@ -117,7 +117,8 @@ def tail(
             show(record)
 
 
-def _parsed(place: str, partition: int | None) -> tuple[str, int | None, int | None]:
+def parsed(place: str, partition: int | None) -> tuple[str, int | None, int | None]:
+    """TOPIC[/PARTITION[/OFFSET]] as the three."""
     found = PLACE.fullmatch(place)
     if not found:
         raise UsageError(f"{place!r} is not TOPIC, TOPIC/PARTITION or TOPIC/PARTITION/OFFSET")

@@ -12,6 +12,10 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 NEVER = "never"
 
 
+def is_age(text: str) -> bool:
+    return _AGE.fullmatch(text) is not None
+
+
 def parse_age_s(text: str, option: str) -> float | str:
     """`90s`, `15m`, `12h`, `7d`, or `never`."""
     if text == NEVER:

@@ -9,9 +9,10 @@ from typing import Any
 
 import typer
 
-from towpath.cli.output import Exact, console, plain, pretty, print_fields
+from towpath.cli.output import console, plain, pretty, print_fields
 from towpath.cli.topic_json import to_line
 from towpath.cli.topic_times import shown_time
+from towpath.exact_json import Exact
 from towpath.log import Record
 from towpath.log.record import Headers
 

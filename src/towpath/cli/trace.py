@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,14 +16,15 @@ from towpath.cli.output import plain, print_json
 from towpath.cli.topic_logs import open_topics
 
 if TYPE_CHECKING:
+    from towpath.desk.tracing import CaseTrace, CaseTracer
     from towpath.flow.flow import Flow
+    from towpath.flow.ledger_row import Batch
     from towpath.flow.trace import Trace, Tracer
+    from towpath.flow.trace_finding import Coordinates
     from towpath.log import Log, Record
 
 MOST_SCANNED = 1_000_000
-MOST_FOUND = 20
 _PLACE = re.compile(r"([^/\s]+)(?:/(\d+)/(\d+))?")
-Coordinates = tuple[str, int, int, str | None]  # topic, partition, offset, topic id
 
 
 def trace(
@@ -47,10 +48,15 @@ def trace(
     id: Annotated[
         str | None, typer.Option(metavar="ID", help="By document id, where that is made from the record's place.")
     ] = None,
+    case: Annotated[
+        str | None,
+        typer.Option(metavar="CASE", help="By a case of the desk: its number, or its id, which is the correlation id."),
+    ] = None,
     errors: ErrorTopic = None,
     as_json: AsJson = False,
 ) -> None:
     """Where is this record, and how did it get there?"""
+    from towpath.desk.tracing import CaseTracer, told_item, trace_all
     from towpath.flow.trace import Tracer
     from towpath.flow.trace_sinks import SinkLook
 
@@ -58,14 +64,29 @@ def trace(
     name = declared.name if declared is not None else flow
     errors = errors or (declared.error_topic if declared is not None else None)
     with open_topics(ctx) as (runtime, log):
-        tracer = Tracer(runtime.database, log, name, SinkLook(declared, log), errors)
-        wanted = _wanted(tracer, log, record, key, id)
-        found = [each for topic, number, offset, its in wanted for each in tracer.trace(topic, number, offset, its)]
+        tracer = Tracer(
+            runtime.database, log, name, SinkLook(declared, log), errors or runtime.policies.error_topic(name)
+        )
+        desk = CaseTracer(runtime.database)
+        if case is not None:
+            if record is not None or key is not None or id is not None:
+                raise UsageError("--case says which record: leave the rest away")
+            wanted = [_from_case(desk, name, case)]
+        else:
+            wanted = _wanted(tracer, log, record, key, id)
+        found = trace_all(tracer, desk, wanted)
     if as_json:
-        print_json({"items": [_item(each) for each in found]})
+        print_json({"items": [told_item(each, cases) for each, cases in found]})
         return
-    for at, each in enumerate(found):
-        typer.echo("\n" * bool(at) + "\n".join(map(plain, _story(each))))
+    for at, (each, cases) in enumerate(found):
+        typer.echo("\n" * bool(at) + "\n".join(map(plain, _story(each, cases))))
+
+
+def _from_case(desk: CaseTracer, flow: str, text: str) -> Coordinates:
+    case = desk.of_case(text).case
+    if case.flow != flow:
+        raise UsageError(f"--case {text}: that case is of flow {case.flow!r}, not {flow!r}")
+    return case.topic, case.partition, case.offset, case.topic_id
 
 
 def _declared(target: str) -> Flow:
@@ -87,38 +108,35 @@ def _wanted(tracer: Tracer, log: Log, record: str | None, key: str | None, id: s
 
 def _from_id(tracer: Tracer, id: str) -> Coordinates:
     from towpath.flow.audit.sink_readers import parse_coordinates
+    from towpath.flow.trace_finding import by_document
 
-    place = parse_coordinates(id)
-    if place is None:
+    if parse_coordinates(id) is None:
         raise UsageError(f"--id {id!r} is not made from a record's place (topic:incarnation:partition:offset)")
-    topic, incarnation, number, offset, _ = place
-    return topic, number, offset, tracer.topic_id(topic, incarnation)
+    return by_document(tracer, id)
 
 
 def _with_key(log: Log, topic: str, key: bytes) -> list[Record]:
-    """The newest records of a key, oldest first. Nothing says where they are, so the topic is read."""
-    starts, ends = log.starts(topic), log.ends(topic)
-    share = max(1, MOST_SCANNED // max(1, len(ends)))
-    first = {number: max(starts.get(number, 0), end - share) for number, end in ends.items()}
-    found = [
-        each for number, end in ends.items() for each in log.read(topic, number, first[number], end) if each.key == key
-    ]
-    if any(first[number] > starts.get(number, 0) for number in ends):
-        say(f"only the last {share:,} offsets of each partition were read")
-    if not found:
+    from towpath.flow.trace_finding import MOST_FOUND, by_key
+
+    found = by_key(log, topic, key, MOST_SCANNED)
+    if found.offsets is not None:
+        say(f"only the last {found.offsets:,} offsets of each partition were read")
+    if not found.records:
         raise UsageError(f"--key: no record of {topic} has it")
-    found.sort(key=lambda each: each.timestamp_ms)
-    if len(found) > MOST_FOUND:
-        say(f"{len(found):,} records have this key; these are the last {MOST_FOUND}")
-    return found[-MOST_FOUND:]
+    if found.total > MOST_FOUND:
+        say(f"{found.total:,} records have this key; these are the last {MOST_FOUND}")
+    return found.records
 
 
 # As a story
 
 
-def _story(trace: Trace) -> Iterator[str]:
+def _story(trace: Trace, cases: Sequence[CaseTrace]) -> Iterator[str]:
+    from towpath.clock import to_millisecond
+
     yield f"{trace.topic}/{trace.partition}/{trace.offset}, stage {trace.stage}"
-    for at, text in sorted(_events(trace), key=lambda each: each[0]):
+    told = [*_events(trace), *(event for case in cases for event in case.events())]
+    for at, text in sorted(told, key=lambda each: to_millisecond(each[0])):
         yield f"  {at:%Y-%m-%d %H:%M:%S}  {text}"
     yield f"  {'now':<19}  {trace.now}"
     for each in trace.found:
@@ -127,6 +145,7 @@ def _story(trace: Trace) -> Iterator[str]:
 
 
 def _events(trace: Trace) -> Iterator[tuple[datetime, str]]:
+    """Of one moment, the cause before its effect."""
     from towpath.clock import to_datetime
 
     if trace.record is not None:
@@ -134,66 +153,24 @@ def _events(trace: Trace) -> Iterator[tuple[datetime, str]]:
     for gap in trace.gaps:
         yield gap.noticed_at, f"found to be gone: {gap.topic}/{gap.partition} from {gap.start} to {gap.stop}"
     for batch in trace.readings:
-        name = f"batch {batch.batch_id} of generation {batch.generation}"
         tries = f", tried {batch.attempts} times" if batch.attempts > 1 else ""
-        yield batch.started_at, f"read by {name}{tries}"
-        if batch.committed_at is not None:
-            yield batch.committed_at, f"{name} was committed"
-        elif batch.state == "superseded":
-            yield batch.started_at, f"{name} was given up by a reset"
+        yield batch.started_at, f"read by {_name(batch)}{tries}"
     for seen in trace.failures:
         failure = seen.record.failure
         at = f"{failure.step}, output {seen.record.output}" if seen.record.output else failure.step
         text = f"failed with code {int(failure.code)} at {at}: {failure.exception}: {failure.message}"
         yield seen.time, f"{text} ({seen.at})"
+    for batch in trace.readings:
+        if batch.committed_at is not None:
+            yield batch.committed_at, f"{_name(batch)} was committed"
+        elif batch.state == "superseded":
+            yield batch.started_at, f"{_name(batch)} was given up by a reset"
+
+
+def _name(batch: Batch) -> str:
+    return f"batch {batch.batch_id} of generation {batch.generation}"
 
 
 def _facts(record: Record) -> str:
     key = "no key" if record.key is None else f"key {record.key.decode(errors='backslashreplace')}"
     return f"{key}, {'no value' if record.value is None else f'{len(record.value):,} bytes'}"
-
-
-# As JSON
-
-
-def _item(trace: Trace) -> dict[str, Any]:
-    return {
-        "topic": trace.topic,
-        "partition": trace.partition,
-        "offset": trace.offset,
-        "stage": trace.stage,
-        "place": trace.place,
-        "now": trace.now,
-        "records_before": trace.before,
-        "record": None if trace.record is None else _record_item(trace.record),
-        "readings": [
-            {
-                "generation": batch.generation,
-                "batch_id": batch.batch_id,
-                "state": batch.state,
-                "attempts": batch.attempts,
-                "started_at": batch.started_at,
-                "committed_at": batch.committed_at,
-            }
-            for batch in trace.readings
-        ],
-        "failures": [
-            {
-                "at": seen.at,
-                "time": seen.time,
-                "batch_id": seen.record.batch_id,
-                "generation": seen.record.generation,
-                "output": seen.record.output,
-                **seen.record.failure._asdict(),
-            }
-            for seen in trace.failures
-        ],
-        "found": [each._asdict() for each in trace.found],
-        "gaps": [{"start": gap.start, "stop": gap.stop, "reason": gap.reason} for gap in trace.gaps],
-    }
-
-
-def _record_item(record: Record) -> dict[str, Any]:
-    key = None if record.key is None else record.key.decode(errors="backslashreplace")
-    size = None if record.value is None else len(record.value)
-    return {"timestamp_ms": record.timestamp_ms, "key": key, "bytes": size}

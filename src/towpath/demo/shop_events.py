@@ -87,8 +87,13 @@ def shop_events(count: int) -> Iterator[tuple[Kind, NewRecord]]:
     kinds += [Kind.ORDER] * (count - len(kinds))
     chance.shuffle(kinds)
     for number, kind in enumerate(kinds):
-        customer = f"customer-{chance.randrange(500)}"
-        yield kind, NewRecord(_value(kind, number, customer, chance), customer.encode())
+        yield kind, shop_event(kind, number, chance)
+
+
+def shop_event(kind: Kind, number: int, chance: random.Random) -> NewRecord:
+    """One event of a kind."""
+    customer = f"customer-{chance.randrange(500)}"
+    return NewRecord(_value(kind, number, customer, chance), customer.encode())
 
 
 def _value(kind: Kind, number: int, customer: str, chance: random.Random) -> bytes | None:

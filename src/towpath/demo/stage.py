@@ -89,7 +89,7 @@ def _await_answers(runtime: Runtime, wanted: int, requests: int, audience: Audie
     while ended < wanted:
         if time.monotonic() - moved_at > STUCK_AFTER_S:
             raise DemoFailed(f"nothing was answered for {STUCK_AFTER_S:g} s; {ended:,} of {requests:,} are")
-        counts = next(inbox.counts for inbox in browser.inboxes() if inbox.name == INBOX)
+        counts = browser.counts(INBOX)
         before, ended = ended, sum(counts.get(state, 0) for state in TERMINAL)
         if ended != before:
             moved_at = time.monotonic()
