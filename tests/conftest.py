@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,32 @@ from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
 from towpath.stack.spark_cluster import SparkCluster
 from towpath.testing import servers
+from towpath.testing.processes import quicken_children
 from towpath.testing.quick_java import quicken_servers, quicken_spark
 from towpath.testing.servers import postgres_server
 
-pytest_plugins = [f"tests.support.{name}" for name in ("cli", "logs", "spark", "flows", "reports")]
+pytest_plugins = [
+    f"tests.support.{name}"
+    for name in (
+        "actors",
+        "desk_world",
+        "spawned",
+        "cli",
+        "http",
+        "console",
+        "launchers",
+        "logs",
+        "sent",
+        "spark",
+        "surfaces",
+        "flows",
+        "reports",
+        "timetable",
+        "upkeep",
+        "sending_clients",
+        "user_files",
+    )
+]
 
 # How long an example takes says nothing on a machine that has other things to do.
 hypothesis.settings.register_profile("towpath", deadline=None)
@@ -31,11 +54,22 @@ hypothesis.settings.load_profile("towpath")
 # Starting Java is a third of what the tests ask of a machine.
 quicken_spark()
 quicken_servers()
+quicken_children()
 
 FAST = {
     "process": {"heartbeat_s": 0.2, "lease_s": 1.0},
     "queue": {"poll_s": 0.5, "caretaker_s": 0.1},
 }
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Commands and examples set up the logger of their process; what was there is put back."""
+    logger = logging.getLogger("towpath")
+    handlers, propagate, level = logger.handlers, logger.propagate, logger.level
+    yield
+    logger.handlers, logger.propagate = handlers, propagate
+    logger.setLevel(level)
 
 
 @pytest.fixture(scope="session")

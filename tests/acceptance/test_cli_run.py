@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from soak.delivery import tree
 from tests.support.commands import run, started
 from tests.unit.test_docs import DOCS, examples
 
@@ -155,3 +156,20 @@ def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(hom
             assert process.wait(10) == 130
         assert state("runner") == "stopped"
         assert str(state("owner")).startswith("at-work-")
+
+
+def test_a_flow_ends_when_the_java_of_spark_is_killed_and_goes_on_when_started_again(home: Path) -> None:
+    with towpath.connect() as runtime:
+        runtime.log.create_topic("events", 1)
+        send(runtime, {"id": "a"})
+        log = home / LOG
+        with log.open("w") as file, started("run", "../flows/steered.py", stderr=file) as process:
+            wait_until(lambda: loaded(home) == [("a", 1)] or process.poll(), 120, "the first record")
+            [java] = [each for each in tree.descendants(process.pid) if b"java" in each.command.partition(b"\0")[0]]
+            send(runtime, {"id": "b", "rest": 8})
+            wait_until(lambda: state() == "transform" or process.poll(), 60, "a batch at work")
+            os.kill(java.pid, signal.SIGKILL)
+            assert process.wait(60) == 1
+        assert "Spark's Java process was ended by SIGKILL; start the flow again" in log.read_text()
+        assert run("run", "../flows/steered.py", "--until-idle").returncode == 0
+        assert loaded(home) == [("a", 1), ("b", 2)]

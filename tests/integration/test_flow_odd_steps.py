@@ -97,6 +97,17 @@ def test_a_checkpoint_that_was_deleted_is_noticed(embedded: World) -> None:
     assert "towpath flow reset f" in reason
 
 
+def test_what_a_death_left_of_the_first_write_is_no_obstacle(embedded: World) -> None:
+    """Spark writes where a batch ends to a hidden file first; with one of batch 0 beside it, it never begins."""
+    flow = plain(embedded.home)
+    offsets = embedded.home / "flows" / "f" / "t" / "1" / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / ".0.9f464428-c5f5-4d1c-8d12-1eae89670ebf.tmp").write_bytes(b"")
+    embedded.send("t", GOOD)
+    assert embedded.run(flow) == {"t": PilotState.STOPPED}
+    assert numbers(embedded.home) == [each["n"] for each in GOOD]
+
+
 def test_records_that_expire_while_the_batch_runs_are_told_of(embedded: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark passes over them without a word."""
     from towpath.flow.batch_run import BatchRun

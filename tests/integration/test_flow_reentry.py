@@ -16,6 +16,7 @@ from towpath.flow.codes import ErrorCode
 from towpath.flow.delivery import Input, delivery_id
 from towpath.flow.error_record import ErrorRecord
 from towpath.flow.outcome_record import Fate, OutcomeRecord
+from towpath.flow.recalled import Recalled
 from towpath.flow.reentry_record import first_reading, reentry_record, said_by
 from towpath.log import NewRecord, Record
 from towpath.testing.waiting import wait_until
@@ -131,3 +132,30 @@ def test_what_comes_back_of_a_topic_that_was_made_again_keeps_its_old_names(embe
     assert {id: document["n"] for id, (_, document) in found.items()} == {"clicks:1:0:0": 1, "clicks:0:0:0": 2}
     assert found["clicks:0:0:0"][0] == delivery_id("f", "clicks", Input(old_id, 0, 0), "clicks", 0)
     assert found["clicks:0:0:0"][1]["at"][4] == delivery_id("f", "clicks", Input(old_id, 0, 0), "", 0).hex()
+
+
+def test_what_was_called_back_is_passed_over(world: World, name: str) -> None:
+    """The same try of a case under another ticket counts, and only that one has an outcome."""
+    clicks, log = f"{name}-clicks", world.runtime.log
+    flow = replayed(name, world.home, clicks)
+    world.send(clicks, [{"n": 0}], partitions=1)
+    world.run(flow)
+    [failed] = failed_records(world, flow)
+    with world.runtime.database.transaction() as tx:
+        Recalled(world.runtime.database).add(tx, name, [("case-1", 1)])
+    log.append(
+        f"{name}.reentry",
+        [
+            reentry_record(failed, "case-1", 2, b'{"n": 5}', ticket=1),
+            reentry_record(failed, "case-1", 2, b'{"n": 3}', ticket=3),
+        ],
+    )
+    world.run(flow)
+    assert {id: document["n"] for id, (_, document) in rows(world.home).items()} == {f"{clicks}:0:0:0": 3}
+    told = [OutcomeRecord.read(record) for record in everything(log, f"{name}.outcomes")]
+    assert [(each.correlation, each.attempt, each.fate) for each in told] == [("case-1", 2, Fate.LOADED)]
+    [counts] = [batch.counts for batch in world.batches(flow) if batch.batch_id == 1]
+    assert (counts["read"], counts["loaded"], counts["filtered"]) == (2, 1, {"called back by the desk": 1})
+    verdict = Audit(world.runtime.database, log, name, flow).run()
+    assert verdict.problems == []
+    assert (verdict.balance.returned, verdict.balance.difference) == (2, 0)

@@ -180,3 +180,20 @@ def test_negative_position_is_refused(log: Log, name: str) -> None:
     with pytest.raises(BadValue):
         log.commit_positions(name, {(name, 0): -1})
     assert log.positions(name) == {}
+
+
+def test_what_is_committed_lies_before_the_written_end_though_somebody_else_holds_it_back(
+    log: Log, make_log: Callable[..., Log], name: str
+) -> None:
+    log.create_topic(name, 1)
+    other = make_log()
+    with other.producer(f"{name}-slow").transaction() as slow:
+        slow.append(name, new(b"slow"))
+        slow.flush()
+        with log.producer(f"{name}-quick").transaction() as quick:
+            quick.append(name, new(b"quick"))
+        held_back = log.written_ends(name)
+    wait_for_values(log, name, b"quick", b"slow")
+    [quick_at] = [record.offset for record in everything(log, name) if record.value == b"quick"]
+    assert held_back[0] > quick_at
+    assert log.written_ends(name)[0] >= log.ends(name)[0]

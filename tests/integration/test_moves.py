@@ -24,7 +24,7 @@ class Scene:
     def __init__(self, make_quiet: Callable[[], Quiet], state: MessageState, policy: OnOwnerDeath, kind: str) -> None:
         self.me, self.other = make_quiet(), make_quiet()
         self.inbox = self.other.queue.inbox("work", policy, max_attempts=3)
-        self.my_inbox = Inbox(self.me.queue._parts, "work", policy, max_attempts=3)
+        self.my_inbox = Inbox(self.me.queue.parts, "work", policy, max_attempts=3)
         self.outbox = self.me.queue.outbox("sender")
         send = self.outbox.send if kind == "request" else self.outbox.notice
         self.id = send("work", "DO", {"n": 1}, ttl_s=TTL_S)

@@ -56,6 +56,11 @@ CHANGES: dict[str, tuple[str, Callable[[Scene], Any], dict[str, Any]]] = {
         lambda s: s.operator.send("work", "DO", 1, "because", reply=True),
         {"inbox": "work", "function": "DO"},
     ),
+    "copy": (
+        "message_sent_by_hand",
+        lambda s: s.operator.copy(s.asked, "because", payload=2),
+        {"inbox": "work", "function": "DO", "copy_of": ...},
+    ),
     "reply": (
         "message_answered_by_hand",
         lambda s: s.operator.reply(s.asked, "answer", "because"),
@@ -80,7 +85,7 @@ def test_every_change_leaves_an_event(scene: Scene, kind: str, change: Callable[
     [event] = scene.events()
     assert (event["kind"], event["who"], event["why"]) == (kind, "ada", "because")
     assert event["subject"] == (made or scene.asked)
-    assert json.loads(event["data"]) == data
+    assert json.loads(event["data"]) == {**data, **({"copy_of": scene.asked} if "copy_of" in data else {})}
 
 
 @pytest.mark.parametrize("change", [case[1] for case in CHANGES.values()], ids=CHANGES.keys())

@@ -9,14 +9,17 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.support.pausing import pause_without_a_lock
 from tests.support.programs import ROOT
 from tests.support.tables import events, rows, states
 
-from towpath.db.processes import EXIT_CODE_DEAD
+from towpath.clock import MICROS
+from towpath.db.processes import EXIT_CODE_DEAD, NEIGHBOURS, Identity, ProcessStore
 from towpath.errors import DatabaseError, TowpathError
 from towpath.events import EventKind
 from towpath.runtime import Runtime
@@ -25,7 +28,7 @@ from towpath.testing.waiting import wait_until
 HOLDER = """
 import json, sys, threading
 import towpath
-lease = {"name": "holder", "lease_s": 1, "heartbeat_s": 0.2}
+lease = {"name": "holder", "lease_s": float(sys.argv[2]), "heartbeat_s": 0.2}
 runtime = towpath.connect(database=json.loads(sys.argv[1]), process=lease)
 inbox = runtime.queue.inbox("work")
 print(json.dumps([m.id for m in inbox.claim(10)]), flush=True)
@@ -34,13 +37,23 @@ threading.Event().wait()
 
 
 @pytest.fixture
-def holder(make_runtime: Callable[..., Runtime], database_settings: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
+def lease_s() -> float:
+    return 1.0
+
+
+@pytest.fixture
+def holder(
+    make_runtime: Callable[..., Runtime], database_settings: dict[str, Any], lease_s: float
+) -> Iterator[subprocess.Popen[str]]:
     """A process that has claimed what waits in `work` and does nothing more."""
     runtime = make_runtime()
     runtime.queue.inbox("work")
     runtime.queue.outbox("me").notice_many("work", "DO", range(3))
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, json.dumps(database_settings)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+        [sys.executable, "-c", HOLDER, json.dumps(database_settings), str(lease_s)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
     )
     try:
         assert process.stdout is not None
@@ -51,17 +64,19 @@ def holder(make_runtime: Callable[..., Runtime], database_settings: dict[str, An
         process.communicate()
 
 
+@pytest.mark.parametrize("lease_s", [600.0])
 def test_a_killed_process_is_declared_dead_and_its_claims_are_freed(
     make_runtime: Callable[..., Runtime], holder: subprocess.Popen[str]
 ) -> None:
+    """At once: nobody waits for its lease. Its parent, which is this test, has not even looked."""
     survivor = make_runtime()
     survivor.process()
     holder.send_signal(signal.SIGKILL)
-    holder.wait(10)
     wait_until(lambda: states(survivor.database) == ["NEW"] * 3, timeout_s=20, what="the freed claims")
     [death] = wait_until(lambda: events(survivor.database, EventKind.PROCESS_DIED))
     data = json.loads(death["data"])
     assert (data["name"], data["pid"], data["host"]) == ("holder", holder.pid, socket.gethostname())
+    assert death["why"] == "it is gone from its machine"
 
 
 def test_a_paused_process_that_was_declared_dead_leaves_when_it_wakes(
@@ -69,7 +84,7 @@ def test_a_paused_process_that_was_declared_dead_leaves_when_it_wakes(
 ) -> None:
     survivor = make_runtime()
     survivor.process()
-    holder.send_signal(signal.SIGSTOP)
+    pause_without_a_lock(holder.pid, survivor.database)
     try:
         wait_until(lambda: states(survivor.database) == ["NEW"] * 3, timeout_s=20, what="the freed claims")
     finally:
@@ -135,3 +150,20 @@ def test_closing_leaves_no_thread_behind(make_runtime: Callable[..., Runtime]) -
     worker.stop()
     runtime.close()
     wait_until(lambda: set(threading.enumerate()) <= before, what="the end of all its threads")
+
+
+def test_everybody_has_enough_neighbours_who_look_after_it(
+    make_runtime: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a ring: hundreds on one machine do not all look after all."""
+    monkeypatch.setattr("towpath.db.machine.is_gone", lambda *_: True)
+    database = make_runtime().database
+    store, ids = ProcessStore(database), [f"p-{number:03}" for number in range(40)]
+    with database.beats.transaction() as tx:
+        for each in ids:
+            store.register(tx, each, "p", MICROS, Identity())
+    looked_after: Counter[str] = Counter()
+    for each in ids:
+        with database.beats.read() as tx:
+            looked_after.update(store.gone(tx, each))
+    assert looked_after == Counter(dict.fromkeys(ids, NEIGHBOURS))

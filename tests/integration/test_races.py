@@ -38,7 +38,7 @@ def test_operator_kills_while_a_claim_is_under_way(make_quiet: Make) -> None:
     worker, person = make_quiet(), make_quiet()
     inbox = worker.queue.inbox("work")
     sent = worker.queue.outbox("me").notice("work", "DO")
-    store = worker.queue._parts.messages
+    store = worker.queue.parts.messages
     with worker.database.transaction() as tx:
         [message] = store.claim(tx, "work", worker.process.id, worker.process.next_tick(), 1)
         killing = Acting(lambda: person.queue.operator("ada").set_state(sent, MessageState.DEAD, "why"))

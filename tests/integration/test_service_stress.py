@@ -10,36 +10,182 @@ from collections.abc import Callable
 from typing import cast
 
 import pytest
+from tests.support.actors import Counter
+from tests.support.peers import open_udp
 from tests.support.quiet import Quiet
 
-import towpath.runtime  # noqa: F401 - loads every module that defines a service
+import towpath.runtime
+import towpath.supervision.opening  # noqa: F401 - with the runtime it loads every module that defines a service
+from towpath.access.janitor import AccessJanitor
+from towpath.actors.actor_janitor import ActorJanitor
+from towpath.actors.host import Host
+from towpath.actors.scheduler import Scheduler
+from towpath.boundary.caretaker import GatewayCaretaker
+from towpath.boundary.closer import Closer
+from towpath.boundary.opening import open_gateway
+from towpath.boundary.passing_service import Passing
+from towpath.boundary.upload_janitor import UploadJanitor
+from towpath.boundary.upload_opening import open_upload_services
+from towpath.catalog.complaint_janitor import ComplaintJanitor
+from towpath.catalog.data_set_janitor import DataSetJanitor
+from towpath.clock import SystemClock
 from towpath.db.processes import Heartbeat
+from towpath.desk.bulk_janitor import BulkJanitor
+from towpath.desk.case_janitor import CaseJanitor
+from towpath.desk.intake import Intake
+from towpath.desk.opening import open_case_janitor, open_intake
+from towpath.desk.relay import Relay
+from towpath.desk.replayer import Replayer
+from towpath.desk.sending_parts import SendingParts
+from towpath.desk.upkeep import DeskUpkeep
+from towpath.desk.watch import DeskWatch
 from towpath.events import Event, EventKind
-from towpath.log import open_log
+from towpath.log import Log, open_log
 from towpath.log.janitor import LogJanitor
 from towpath.log.sqlite_log import SqliteLog
+from towpath.notify.collector import Collector
 from towpath.queue.asynchronous import AsynchronousInbox
 from towpath.queue.caretaker import Caretaker
 from towpath.queue.janitor import Janitor
 from towpath.queue.synchronous import SynchronousInbox
 from towpath.service import Service
-from towpath.settings import LogSettings
+from towpath.settings import GatewaySettings, LogSettings
+from towpath.supervision.coordinator import Coordinator
+from towpath.supervision.exit_watch import ExitWatch
+from towpath.supervision.peer_node import PeerNode
+from towpath.supervision.peer_rows import PeerRows
+from towpath.supervision.ping_responder import PingResponder
+from towpath.supervision.refused_packets import RefusedPackets
+from towpath.supervision.stopped_watch import StoppedWatch
+from towpath.supervision.term_service import TermService
+from towpath.supervision.udp import UdpSocket
 from towpath.testing.waiting import wait_until
 
 
-def log_janitor(quiet: Quiet) -> LogJanitor:
-    """Of a log in a file of its own, whichever the database is."""
-    settings = LogSettings(url=f"sqlite:///{tempfile.mkdtemp()}/topics.db")
-    log = cast(SqliteLog, open_log(settings, quiet.database))
+def own_log(quiet: Quiet) -> Log:
+    """A log in a file of its own, whichever the database is."""
+    log = open_log(LogSettings(url=f"sqlite:///{tempfile.mkdtemp()}/topics.db"), quiet.database)
     quiet.closed_with_it.append(log)
-    return LogJanitor(log, quiet.runtime.events, lambda tx, event: None)
+    return log
+
+
+def sending_parts(quiet: Quiet) -> SendingParts:
+    runtime = quiet.runtime
+    common = (runtime.settings, runtime.database, runtime.events, runtime.event_log)
+    return SendingParts.of(*common, own_log(quiet), lambda: quiet.process, lambda name: b"")
+
+
+def intake(quiet: Quiet) -> Intake:
+    runtime, log = quiet.runtime, own_log(quiet)
+    common = (runtime.settings, runtime.database, lambda: log, runtime.events, runtime.event_log)
+    return open_intake(*common, runtime.notify.notices)
+
+
+def case_janitor(quiet: Quiet) -> CaseJanitor:
+    runtime = quiet.runtime
+    return open_case_janitor(runtime.settings, runtime.database, runtime.events, runtime.event_log)
+
+
+def data_set_janitor(quiet: Quiet) -> DataSetJanitor:
+    runtime = quiet.runtime
+    return DataSetJanitor(runtime.data_sets, runtime.settings.catalog, runtime.events)
+
+
+def desk_upkeep(quiet: Quiet) -> DeskUpkeep:
+    runtime = quiet.runtime
+    return DeskUpkeep(runtime.database, runtime.settings.desk, runtime.events)
+
+
+def bulk_janitor(quiet: Quiet) -> BulkJanitor:
+    runtime = quiet.runtime
+    return BulkJanitor(runtime.database, runtime.settings.desk, runtime.events)
+
+
+def log_janitor(quiet: Quiet) -> LogJanitor:
+    return LogJanitor(cast(SqliteLog, own_log(quiet)), quiet.runtime.events, lambda tx, event: None)
+
+
+def gateway_caretaker(quiet: Quiet) -> GatewayCaretaker:
+    runtime = quiet.runtime
+    common = (runtime.settings, runtime.database, runtime.events, runtime.event_log)
+    gateway = open_gateway(*common, own_log(quiet), SystemClock())
+    return GatewayCaretaker(gateway, runtime.settings.gateway, runtime.events)
+
+
+def upload_service(kind: type[Service]) -> Callable[[Quiet], Service]:
+    """One of those that bring uploads to their end."""
+
+    def make(quiet: Quiet) -> Service:
+        runtime, log = quiet.runtime, own_log(quiet)
+        plain = GatewaySettings.model_validate({"directory": tempfile.mkdtemp(), "streams": {"plain": {}}})
+        settings = runtime.settings.model_copy(update={"gateway": plain})
+        common = (settings, runtime.database, runtime.events, runtime.event_log)
+        return next(each for each in open_upload_services(*common, lambda: log) if isinstance(each, kind))
+
+    return make
+
+
+def host(quiet: Quiet) -> Host:
+    quiet.runtime.actors.register(Counter)
+    return quiet.runtime.actors.host()
+
+
+def collector(quiet: Quiet) -> Collector:
+    return quiet.runtime.notify.collector()
+
+
+def watch(quiet: Quiet) -> DeskWatch:
+    runtime = quiet.runtime
+    return DeskWatch(runtime.database, runtime.notify.notices, runtime.settings.notify, runtime.events)
+
+
+def udp(quiet: Quiet) -> UdpSocket:
+    made = open_udp("peer-1", quiet.runtime.events)
+    quiet.closed_with_it.append(made)
+    return made
+
+
+def of_a_peer(kind: type[Service]) -> Callable[[Quiet], Service]:
+    """One of the services of a peer."""
+
+    def make(quiet: Quiet) -> Service:
+        services = quiet.runtime.supervisor(1, udp(quiet))._services
+        return next(service for service in services if isinstance(service, kind))
+
+    return make
 
 
 MAKERS: dict[type[Service], Callable[[Quiet], Service]] = {
+    AccessJanitor: lambda quiet: quiet.runtime.access.janitor(),
+    BulkJanitor: bulk_janitor,
+    DeskUpkeep: desk_upkeep,
+    CaseJanitor: case_janitor,
+    Collector: collector,
+    ComplaintJanitor: lambda quiet: quiet.runtime.complaints.janitor(),
+    Coordinator: of_a_peer(Coordinator),
+    ExitWatch: of_a_peer(ExitWatch),
+    PeerNode: of_a_peer(PeerNode),
+    PeerRows: lambda quiet: PeerRows(quiet.database, 3, quiet.runtime.events),
+    PingResponder: lambda quiet: PingResponder(udp(quiet), 1, quiet.runtime.events),
+    RefusedPackets: of_a_peer(RefusedPackets),
+    StoppedWatch: of_a_peer(StoppedWatch),
+    TermService: of_a_peer(TermService),
+    DataSetJanitor: data_set_janitor,
+    GatewayCaretaker: gateway_caretaker,
+    Closer: upload_service(Closer),
+    Passing: upload_service(Passing),
+    UploadJanitor: upload_service(UploadJanitor),
+    DeskWatch: watch,
     Heartbeat: lambda quiet: Heartbeat(quiet.process, quiet.runtime.events),
     Caretaker: lambda quiet: quiet.queue.caretaker(),
     Janitor: lambda quiet: quiet.queue.janitor(),
     LogJanitor: log_janitor,
+    Host: host,
+    Intake: intake,
+    Relay: lambda quiet: Relay(sending_parts(quiet)),
+    Replayer: lambda quiet: Replayer(sending_parts(quiet)),
+    Scheduler: lambda quiet: host(quiet).scheduler,
+    ActorJanitor: lambda quiet: host(quiet).janitor,
     SynchronousInbox: lambda quiet: quiet.queue.synchronous("work"),
     AsynchronousInbox: lambda quiet: quiet.queue.asynchronous("work", workers=2),
 }

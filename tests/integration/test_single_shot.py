@@ -81,8 +81,7 @@ def test_stolen_from_who_is_gone(make_quiet: Make, how: str) -> None:
         owner.process.stop()
     else:
         let_die(owner, thief)
-        with thief.database.beats.transaction() as tx:
-            thief.queue._parts.processes.mark_dead(tx, thief.process.id)
+        assert thief.process.mark_dead() == [owner.process.id]
     single_shot = thief.queue.single_shot("work")
     stolen = single_shot.receive(5)
     assert stolen is not None

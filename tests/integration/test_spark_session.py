@@ -6,11 +6,14 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from textwrap import dedent
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from towpath.errors import BadSettings, NotInstalled, SparkFailed
+from towpath.flow.worker_daemon import NEEDED
 from towpath.settings import SparkSettings
 from towpath.spark import java
 from towpath.spark.session import build_session
@@ -74,6 +77,24 @@ def test_second_session_of_a_process_is_the_first(spark: SparkSession) -> None:
     assert again.sparkContext is spark.sparkContext
     with pytest.raises(SparkFailed, match=r"has a Spark session on local\[2\] already and can have none on local\[3\]"):
         build_session(SparkSettings(master="local[3]"))
+
+
+def test_workers_are_born_with_what_flows_need(spark: SparkSession) -> None:
+    """A function that is pickled as it stands, from a module that workers cannot import, loads nothing itself."""
+    born_with: dict[str, Any] = {}
+    exec(dedent(BORN_WITH), born_with)
+    [row] = spark.range(1).mapInArrow(born_with["names"], "name string").collect()
+    assert set(NEEDED) <= set(row.name.split())
+
+
+BORN_WITH = """
+    def names(batches):
+        import sys
+        loaded = " ".join(sys.modules)
+        import pyarrow
+        for _ in batches:
+            yield pyarrow.RecordBatch.from_pydict({"name": [loaded]})
+"""
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 from tests.recovery.acts import INBOX
 from tests.recovery.scenario import fill
 from tests.recovery.stage import Stage
+from tests.support.pausing import pause_without_a_lock
 
 from towpath.db.processes import EXIT_CODE_DEAD
 from towpath.events import EventKind
@@ -129,8 +130,7 @@ def test_frozen_transaction_holds_up_nobody_else(stage: Stage) -> None:
 
 def freeze(stage: Stage, child: Any) -> None:
     """Stop a process and wait until its lease has run out, by the database's time."""
-    child.signal(signal.SIGSTOP)
-    child.wait_stopped()
+    pause_without_a_lock(child.pid, stage.runtime.database)
     stage.killed.add(child.pid)
     assert stage.runtime.queue.inbox(INBOX).eavesdrop(1), "it froze with nothing in its hands"
     until = stage.runtime.database.now() + int(LEASE_S * 1_000_000)

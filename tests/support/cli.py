@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,13 +55,9 @@ class CommandLine:
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str]) -> Iterator[CommandLine]:
-    """`towpath` as a function. A command sets up the logger of its process; what was there is put back."""
-    logger = logging.getLogger("towpath")
-    handlers, propagate, level = logger.handlers, logger.propagate, logger.level
-    yield CommandLine(capsys)
-    logger.handlers, logger.propagate = handlers, propagate
-    logger.setLevel(level)
+def command(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    """`towpath` as a function."""
+    return CommandLine(capsys)
 
 
 @pytest.fixture

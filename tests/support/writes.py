@@ -11,7 +11,7 @@ import pytest
 from towpath.db import sqlite
 
 MOST_S = 0.250
-ROUNDS = 3  # the best of so many counts: other programs on this machine are not what is measured
+ROUNDS = 10  # the best of so many counts: other programs on this machine are not what is measured
 
 
 class Stopwatch:

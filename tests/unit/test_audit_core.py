@@ -161,10 +161,10 @@ def test_a_gap_before_a_batch_was_read() -> None:
 def test_places_of_others_are_taken_from_those_that_failed() -> None:
     balance = Balance(arrived=5)
     balance.places[Place.FAILED] = 5
-    assert list(settle(balance, {Place.OPEN: 2, Place.WAITING: 1})) == []
+    assert list(settle(balance, {Place.OPEN: 2, Place.WAITING: 1}, superseded=0, beyond=2)) == []
     assert balance.places == {Place.FAILED: 2, Place.OPEN: 2, Place.WAITING: 1}
     assert balance.difference == 0
-    assert [each.kind for each in settle(balance, {Place.OPEN: 9})] == [ProblemKind.PLACES]
+    assert [each.kind for each in settle(balance, {Place.OPEN: 9}, superseded=0, beyond=2)] == [ProblemKind.PLACES]
 
 
 # What is found, each by any single change

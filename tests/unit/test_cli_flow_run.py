@@ -20,7 +20,7 @@ from towpath.cli.flow_stop import Stopping
 from towpath.cli.flow_tally import Tally
 from towpath.cli.flow_view import Shown, picture
 from towpath.events import Event, EventKind
-from towpath.flow.codes import ErrorCode
+from towpath.flow.codes import MEANINGS, ErrorCode
 from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits, move_event
 from towpath.testing.waiting import wait_until
 
@@ -53,7 +53,7 @@ def drawn(*stages: Shown, now: int = 0, height: int = 24) -> list[str]:
 
 
 def test_every_code_has_its_meaning() -> None:
-    assert set(flow_words.MEANINGS) == set(ErrorCode)
+    assert set(MEANINGS) == set(ErrorCode)
 
 
 def test_the_picture_fits_on_a_terminal_of_80_columns() -> None:

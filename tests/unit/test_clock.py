@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from towpath.clock import SystemClock, to_datetime
+from towpath.clock import SystemClock, to_datetime, to_micros, to_millisecond
 from towpath.testing.clock import SettableClock
 
 
@@ -34,3 +34,10 @@ def test_settable_clock_stands_still_and_only_goes_forward() -> None:
     assert clock.monotonic() == 7.5
     with pytest.raises(ValueError, match="cannot go back by 1 s"):
         clock.advance(-1)
+
+
+def test_a_record_of_the_same_millisecond_is_not_earlier_than_a_row() -> None:
+    row = datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=UTC)
+    record = to_datetime(to_micros(row) // 1000 * 1000)  # records know milliseconds only
+    assert record < row
+    assert to_millisecond(row) == to_millisecond(record) == record

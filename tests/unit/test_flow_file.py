@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.user_files import Write
 
 from towpath.errors import BadFlow
 from towpath.flow.flow_file import find_flow
@@ -15,32 +14,7 @@ from towpath.flow.flow_file import find_flow
 ONE = 'from towpath import Flow\nflow = Flow("one")\n'
 TWO = 'from towpath import Flow\nfirst = Flow("one")\nagain = first\nsecond = Flow("two")\nnumber = 7\n'
 
-Write = Callable[[str, str], Path]
-
-
-@pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
-    """What a file imports stays in the process; here it goes with the test."""
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    for name in set(sys.modules) - modules:
-        if not name.startswith(("towpath.", "pyarrow", "orjson", "jsonschema_rs", "msgspec")):
-            del sys.modules[name]
-
-
-@pytest.fixture
-def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes a file below the working directory."""
-    monkeypatch.chdir(tmp_path)
-
-    def one(name: str, text: str) -> Path:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
-    return one
+pytestmark = pytest.mark.usefixtures("imports_as_before")
 
 
 @pytest.mark.parametrize("target", ["shop", "shop:flow", "shop.py", "shop.py:flow", "./shop.py"])

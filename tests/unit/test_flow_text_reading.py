@@ -307,3 +307,19 @@ def test_the_reference_page_says_what_happens(text: str, outcome: str, value: st
         assert repr(read_document(text.encode())) == value
     else:
         assert code_of(text.encode()) == int(outcome)
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "message"),
+    [
+        (b'["towpath-refused",{"rule":"fields","message":"line 17: 3, not 4"},"a,b,c"]', "fields", "line 17: 3, not 4"),
+        (b'["towpath-refused",{"rule":"fields"},"a,b,c"]', "not an object", "an array"),
+        (b'["refused",{"rule":"fields","message":"m"},"a"]', "not an object", "an array"),
+        (b'["towpath-refused",{"rule":7,"message":"m"},"a"]', "not an object", "an array"),
+        (b'["towpath-refused"]', "not an object", "an array"),
+    ],
+)
+def test_a_line_that_was_refused_before_says_by_which_rule(text: bytes, rule: str, message: str) -> None:
+    with pytest.raises(Unreadable, match=message) as refused:
+        read_document(text)
+    assert (refused.value.code, refused.value.rule) == (ErrorCode.NOT_VALID, rule)

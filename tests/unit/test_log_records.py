@@ -10,7 +10,7 @@ from towpath.errors import BadName, BadRecord, BadValue
 from towpath.log import NewRecord
 from towpath.log.groups import check_user_group
 from towpath.log.headers import decode_headers, encode_headers
-from towpath.log.record import check_record, check_records
+from towpath.log.record import check_record, check_records, plain_bytes
 from towpath.log.retention import chosen_retention
 from towpath.log.topic import check_topic_name
 from towpath.settings import LogSettings
@@ -27,8 +27,7 @@ def test_headers_come_back_as_they_were(headers: list[tuple[str, bytes | None]])
 
 def test_headers_of_text_can_be_read_in_the_table() -> None:
     assert (
-        encode_headers((("type", "klick größer".encode()), ("none", None)))
-        == '[["type", "klick größer"], ["none", null]]'
+        encode_headers((("type", "klick größer".encode()), ("none", None))) == '[["type","klick größer"],["none",null]]'
     )
 
 
@@ -82,6 +81,28 @@ def test_quick_look_at_a_batch_decides_as_the_close_one_does(records: list[NewRe
     assert is_refused(lambda: check_records(records, 200)) == is_refused(
         lambda: [check_record(r, 200) for r in records]
     )
+
+
+def sized(records: list[NewRecord]) -> list[NewRecord]:
+    return [record._replace(headers=(*record.headers, ("more", b"x" * at))) for at, record in enumerate(records)]
+
+
+@given(
+    st.lists(
+        st.builds(
+            NewRecord,
+            st.none() | st.binary(max_size=150),
+            key=st.none() | st.binary(max_size=60),
+            headers=st.lists(st.tuples(names, st.none() | st.binary(max_size=20)), max_size=3).map(tuple),
+            timestamp_ms=st.none() | st.integers(1, 5),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_quick_look_knows_the_size_of_a_batch(records: list[NewRecord]) -> None:
+    for batch in (records, sized(records)):
+        assert plain_bytes(batch, LIMIT) == sum(check_record(record, LIMIT) for record in batch)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "ä", "a\n", "a" * 250, "a\0"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -14,15 +13,6 @@ from towpath.logs import configure, log_event, without_password
 from towpath.settings import LoggingSettings
 
 EVENT = Event(EventKind.MESSAGE_EDITED, "m-1", "ada", "typo", {"was": "NEW"})
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    logger = logging.getLogger("towpath")
-    before = (logger.handlers, logger.propagate, logger.level)
-    yield
-    logger.handlers, logger.propagate = before[0], before[1]
-    logger.setLevel(before[2])
 
 
 def test_json_lines(capsys: pytest.CaptureFixture[str]) -> None:

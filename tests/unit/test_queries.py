@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib import resources
 from pathlib import Path
 
 import pytest
 
+import towpath
+from towpath.db import queries
 from towpath.db.queries import Dialect, Queries
 
-FILES = [
-    ("towpath.db", "events"),
-    ("towpath.db", "processes"),
-    ("towpath.db", "table_marks"),
-    ("towpath.flow", "dues"),
-    ("towpath.flow", "ledger"),
-    ("towpath.flow", "stages"),
-    ("towpath.queue", "inboxes"),
-    ("towpath.queue", "messages"),
-]
-SQL_FILES = [
-    file
-    for package in ("towpath.db", "towpath.flow", "towpath.queue")
-    for file in sorted(resources.files(package).iterdir(), key=lambda file: file.name)
-    if file.name.endswith(".sql")
-]
+SOURCES = Path(towpath.__file__).parent
+SCHEMA = SOURCES / "db" / "schema"
+SQL_FILES = sorted(path for path in SOURCES.rglob("*.sql") if SCHEMA not in path.parents)
+_LOADED = re.compile(r'Queries\(\s*"(towpath[\w.]*)", "(\w+)",[^()]*?(?:fragments="(\w+)")?\)')
+# Package, file and the file whose texts it uses, as the code names them.
+FILES = sorted({found for path in SOURCES.rglob("*.py") for found in _LOADED.findall(path.read_text(encoding="utf-8"))})
 
 
 @pytest.fixture
@@ -37,6 +28,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "some_queries", raising=False)
+    queries._read.cache_clear()  # each test has files of its own
     return home
 
 
@@ -84,22 +76,22 @@ def test_a_dialects_own_query_replaces_the_shared_one(package: Path) -> None:
     assert [load("postgres")[name].text for name in load("postgres").names()] == ["select 1", "select 22"]
 
 
-@pytest.mark.parametrize(("package", "stem"), FILES)
-def test_both_dialects_have_the_same_queries(package: str, stem: str) -> None:
-    sqlite, postgres = Queries(package, stem, "sqlite"), Queries(package, stem, "postgres")
+@pytest.mark.parametrize(("package", "stem", "fragments"), FILES)
+def test_both_dialects_have_the_same_queries(package: str, stem: str, fragments: str) -> None:
+    sqlite, postgres = (Queries(package, stem, each, fragments or None) for each in ("sqlite", "postgres"))
     assert sqlite.names() == postgres.names()
     assert sqlite.names()
     assert {n: sqlite[n].uses_now for n in sqlite.names()} == {n: postgres[n].uses_now for n in postgres.names()}
 
 
-@pytest.mark.parametrize(("package", "stem"), FILES)
-def test_no_fragment_is_left_over(package: str, stem: str) -> None:
+@pytest.mark.parametrize(("package", "stem", "fragments"), FILES)
+def test_no_fragment_is_left_over(package: str, stem: str, fragments: str) -> None:
     for dialect in ("sqlite", "postgres"):
-        queries = Queries(package, stem, dialect)
+        queries = Queries(package, stem, dialect, fragments or None)
         assert [name for name in queries.names() if "$" in queries[name].text] == []
 
 
-@pytest.mark.parametrize("file", SQL_FILES, ids=lambda file: str(file.name))
+@pytest.mark.parametrize("file", SQL_FILES, ids=lambda file: f"{file.parent.name}-{file.name}")
 def test_every_query_says_its_purpose(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     headed = re.findall(r"^-- name: (\w+)\n-- \S.*\.$", text, re.MULTILINE)
@@ -107,5 +99,9 @@ def test_every_query_says_its_purpose(file: Path) -> None:
     assert len(set(headed)) == len(headed) > 0
 
 
-def test_every_sql_file_is_loaded_by_a_test_above() -> None:
-    assert {file.name.split(".")[0] for file in SQL_FILES} == {stem for _, stem in FILES}
+def test_every_sql_file_is_loaded_by_the_code() -> None:
+    named = {(package, stem) for package, stem, _ in FILES}
+    there = {
+        (".".join(("towpath", *path.parent.relative_to(SOURCES).parts)), path.name.split(".")[0]) for path in SQL_FILES
+    }
+    assert there == named

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from towpath.actors.spawning_environment import variables
 from towpath.errors import BadSettings
 from towpath.settings import DatabaseSettings, ProcessSettings, Settings, all_keys, load
 
@@ -161,3 +162,37 @@ def test_every_key_has_a_description_and_is_a_variable() -> None:
     assert ("database", "schema") in keys
     assert ("queue", "retention", "ok_s") in keys
     assert len(keys) == len(set(keys))
+
+
+def test_paths_count_from_the_directory_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a command from elsewhere, and what is started, mean the same; a flag is seen from where one types."""
+    home = tmp_path / "home"
+    home.mkdir()
+    file = write(home, '[log]\nurl = "sqlite:///topics.db"\n[desk]\ndirectory = "/srv/desk"\n')
+    monkeypatch.setenv("TOWPATH_GATEWAY__DIRECTORY", "uploads")
+    found = load(file=Path("home") / file.name)
+    assert (found.database.url, found.log.url) == (f"sqlite:///{home}/towpath.db", f"sqlite:///{home}/topics.db")
+    assert (found.desk.directory, found.gateway.directory) == ("/srv/desk", f"{home}/uploads")
+    assert (found.flow.directory, found.notify.ca_file) == (f"{home}/.towpath/flows", "")
+    assert load({"database": {"url": "sqlite:///flag.db"}}, file).database.url == "sqlite:///flag.db"
+
+    monkeypatch.chdir(home)
+    assert load().database.url == "sqlite:///towpath.db"
+
+
+def test_what_is_not_a_path_stays(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    file = write(home, '[database]\nurl = "postgresql://h/d"\n[log]\nurl = "kafka://h:1"\n')
+    found = load(file=file)
+    assert (found.database.url, found.log.url) == ("postgresql://h/d", "kafka://h:1")
+    # Where the settings are there is one secret, wherever what is started works.
+    assert found.supervision.secret_file == f"{home}/.towpath/secret"
+
+
+def test_settings_survive_the_way_through_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is how spawned processes get them, also those that say: no limit."""
+    before = load()
+    for name, value in variables(before).items():
+        monkeypatch.setenv(name, value)
+    assert load() == before

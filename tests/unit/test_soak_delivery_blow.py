@@ -11,6 +11,8 @@ from soak.delivery.blow import Blow, idle, victims
 from soak.delivery.books import Open
 from soak.delivery.plan import Target
 
+from towpath.flow.stateful.trail import own_trail, trail_of
+
 AT_WORK = Blow(Target.WORKER, (Open("parsed", 3, "decided", 1),), ("/flows/chaos/segment0-1-77.at",), 5)
 IDLE = Blow(Target.KAFKA, (), (), 5)
 RECOVERING = Blow(Target.DRIVER, (Open("source", 1, "snapshot", 2), Open("parsed", 3, "snapshot", 1)), (), 5)
@@ -44,3 +46,11 @@ def test_a_worker_has_a_task_as_long_as_its_file_is_mapped(tmp_path: Path) -> No
     assert tree.task_of(me) == str(path)
     mapped.close()
     assert tree.task_of(me) is None
+
+
+def test_what_a_worker_keeps_between_its_tasks_is_none(tmp_path: Path) -> None:
+    me = tree.find(os.getpid())
+    assert me is not None
+    trail = own_trail(str(trail_of(tmp_path)))
+    assert tree.task_of(me) is None
+    trail.close()

@@ -10,17 +10,21 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
+from towpath.stack.server import Server
 from towpath.stack.spark_cluster import SparkCluster
+
+AnyServer = TypeVar("AnyServer", bound=Server)
 
 
 @contextmanager
 def postgres_server(settings: Mapping[str, str] | None = None) -> Iterator[PostgresServer]:
     """A running PostgreSQL with an empty database."""
-    with server_home() as home, PostgresServer(home / "postgres", settings=settings) as server:
+    with server_home() as home, _killed(PostgresServer(home / "postgres", settings=settings)) as server:
         yield server
 
 
@@ -29,22 +33,32 @@ def kafka_server(
     advertised_port: int | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[KafkaServer]:
     """A running Kafka broker without topics; with `advertised_port` clients are sent to a proxy there."""
-    with server_home() as home, KafkaServer(home / "kafka", None, advertised_port, settings) as server:
+    with server_home() as home, _killed(KafkaServer(home / "kafka", None, advertised_port, settings)) as server:
         yield server
 
 
 @contextmanager
 def elasticsearch_server(settings: Mapping[str, str] | None = None) -> Iterator[ElasticsearchServer]:
     """A running Elasticsearch node without indices."""
-    with server_home() as home, ElasticsearchServer(home / "elasticsearch", settings=settings) as server:
+    with server_home() as home, _killed(ElasticsearchServer(home / "elasticsearch", settings=settings)) as server:
         yield server
 
 
 @contextmanager
 def spark_cluster(workers: int = 1, cores: int = 2, memory: str = "2g") -> Iterator[SparkCluster]:
     """A running Spark master with workers."""
-    with server_home() as home, SparkCluster(home / "spark", None, workers, cores, memory) as cluster:
+    with server_home() as home, _killed(SparkCluster(home / "spark", None, workers, cores, memory)) as cluster:
         yield cluster
+
+
+@contextmanager
+def _killed(server: AnyServer) -> Iterator[AnyServer]:
+    """In the end: a goodbye would take its time to save what is deleted at once."""
+    with server:
+        try:
+            yield server
+        finally:
+            server.kill()
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """`make recover`: every recovery case, in several processes side by side; one table at the end.
 
-python -m tests.recovery.delivery [--processes 6] [--sample 100] [--seed 7] [-- arguments for pytest]
+python -m tests.recovery.delivery [--processes 6] [--sample 100] [--seed 7] [--home DIRECTORY] [-- arguments for pytest]
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ def main() -> int:
     _say("Combinations that cannot occur:")
     for why, count in sorted(impossible().items(), key=lambda each: -each[1]):
         _say(f"  {count:5}  {why}")
-    order = Order(asked.processes, asked.seed, asked.limit, asked.sample, asked.pytest)
-    home = Path(tempfile.mkdtemp(prefix="towpath-recover-"))
-    home.chmod(0o711)
+    home = _home(asked.home)
+    order = Order(asked.processes, _seed(home, asked.seed), asked.limit, asked.sample, asked.pytest)
     began = time.monotonic()
     with ExitStack() as stack:
         given = {
@@ -47,7 +46,7 @@ def main() -> int:
         _say(f"\n{order.processes} processes, seed {order.seed}, logs in {home}")
         _watch(recovering, began)
     is_good = _report(recovering, time.monotonic() - began)
-    if is_good:
+    if is_good and asked.home is None:
         shutil.rmtree(home, ignore_errors=True)
     return 0 if is_good else 1
 
@@ -57,9 +56,25 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=6)
     parser.add_argument("--sample", type=int, default=0, help="only so many cases, by chance")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--home", type=Path, help="keep everything there; after an interruption, go on where it was")
     parser.add_argument("--limit", type=int, default=LIMIT_S, help="seconds that one case may take")
     parser.add_argument("pytest", nargs="*", help="after --: for pytest, such as -k chain")
     return parser.parse_args()
+
+
+def _home(asked: Path | None) -> Path:
+    home = asked or Path(tempfile.mkdtemp(prefix="towpath-recover-"))
+    home.mkdir(exist_ok=True)
+    home.chmod(0o711)
+    return home
+
+
+def _seed(home: Path, asked: int) -> int:
+    """The order of the cases is their number: who goes on needs that of the one before."""
+    kept = home / "seed"
+    if not kept.exists():
+        kept.write_text(str(asked))
+    return int(kept.read_text())
 
 
 def _watch(recovering: Recovering, began: float) -> None:

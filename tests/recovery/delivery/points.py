@@ -50,7 +50,12 @@ POINTS = tuple(
 
 
 # Points of flows that no batch passes, with who passes them.
-ELSEWHERE = {P.GENERATION_FENCED: "only when a person begins anew while a batch is open: test_resets.py"}
+ELSEWHERE = {
+    P.GENERATION_FENCED: "only when a person begins anew while a batch is open: test_resets.py",
+    P.TOPIC_BEFORE_COMMIT: "of topics that are made and deleted: test_log_crash_points.py",
+    P.TOPIC_AFTER_COMMIT: "of topics that are made and deleted: test_log_crash_points.py",
+    P.START_MOVED: "of records that expire: test_log_crash_points.py",
+}
 
 # At most once: who dies here has not gone ahead yet, or has committed. Nothing may be given up then.
 NOTHING_GIVEN_UP = frozenset({P.GENERATION_BEGUN, P.BATCH_FIXED, P.BATCH_SNAPSHOT, P.BATCH_COMMITTED})

@@ -61,7 +61,8 @@ class Recovering:
     def run(self) -> Iterator[None]:
         """Yields now and then, until everything is done or nobody can go on."""
         for name in (CLAIMS, RESULTS):
-            (self.home / name).mkdir()
+            (self.home / name).mkdir(exist_ok=True)
+        self._take_up()
         for _ in range(self.order.processes):
             self._start()
         try:
@@ -83,6 +84,13 @@ class Recovering:
     @property
     def is_complete(self) -> bool:
         return bool(self.items) and len(self.done) == len(self.items)
+
+    def _take_up(self) -> None:
+        """What an interrupted run has done is done; what it had claimed is anybody's."""
+        self._gather()
+        for path in (self.home / CLAIMS).iterdir():
+            if int(path.name) not in self.done:
+                path.unlink()
 
     def _start(self) -> None:
         self._started += 1

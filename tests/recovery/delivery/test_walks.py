@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.recovery.delivery.points import Case, product_of
+from tests.recovery.delivery.points import POINTS, Case, product_of
 from tests.recovery.delivery.rig import Rig
-from tests.recovery.delivery.shapes import MANY, STATEFUL
+from tests.recovery.delivery.shapes import FORK, MANY, REFUSING
 from tests.recovery.delivery.walks import SHAPES_OF_WALKS, Walk, possible_steps, walks
 
 from towpath.flow.strategy import Strategy
@@ -15,8 +15,12 @@ from towpath.flow.strategy import Strategy
 MakeRig = Callable[[Case], Rig]
 WALKS = walks()
 FAST = [
-    next(walk for walk in WALKS if walk.shape is MANY and walk.strategy is Strategy.EXACTLY_ONCE),
-    next(walk for walk in WALKS if walk.shape is STATEFUL and walk.strategy is Strategy.AT_MOST_ONCE),
+    next(walk for walk in WALKS if (walk.shape, walk.strategy, walk.target) == wanted)
+    for wanted in (
+        (MANY, Strategy.EXACTLY_ONCE, "topic"),
+        (FORK, Strategy.EXACTLY_ONCE, "postgres"),
+        (REFUSING, Strategy.AT_MOST_ONCE, "index"),
+    )
 ]
 
 
@@ -29,6 +33,10 @@ def test_walk(walk: Walk, make_rig: MakeRig) -> None:
 @pytest.mark.parametrize("walk", WALKS, ids=str)
 def test_walks(walk: Walk, make_rig: MakeRig) -> None:
     test_walk(walk, make_rig)
+
+
+def test_every_run_of_the_tests_dies_at_every_point() -> None:
+    assert {point for walk in FAST for point in walk.points} == set(POINTS)
 
 
 def test_walks_hold_every_point_and_every_step() -> None:

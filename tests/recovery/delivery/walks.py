@@ -58,12 +58,12 @@ def walks() -> list[Walk]:
 
 
 def possible_steps(cases: Sequence[Case]) -> set[Step]:
-    """A generation begins before everything else."""
+    """A generation begins before everything else, and once: who dies right after it finds it begun."""
     found: set[Step] = set()
     for group in _groups(cases):
         points = [case.point for case in group]
         found |= {(one, other) for one, other in product(points, repeat=2) if other is not P.GENERATION_BEGUN}
-    return found | {(P.GENERATION_BEGUN, P.GENERATION_BEGUN)}
+    return found
 
 
 def _groups(cases: Sequence[Case]) -> Iterator[list[Case]]:
@@ -75,8 +75,6 @@ def _ordered(points: Sequence[P], missing: set[Step], number: int) -> tuple[P, .
     """Each once, or twice in a row where that is missing; next comes what is missing, in turn over the walks."""
     order = [P.GENERATION_BEGUN]
     left = [point for point in points if point is not P.GENERATION_BEGUN]
-    if (P.GENERATION_BEGUN, P.GENERATION_BEGUN) in missing:
-        order.append(P.GENERATION_BEGUN)
     while left:
         turn = number % len(left)
         left = [*left[turn:], *left[:turn]]

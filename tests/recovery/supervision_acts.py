@@ -1,0 +1,22 @@
+"""What child processes of the tests of supervision do: `python -m tests.recovery.supervision_acts '{…}'`."""
+
+from __future__ import annotations
+
+import towpath
+from towpath.logs import configure
+from towpath.settings import LoggingSettings
+from towpath.testing.processes import leave_with_parent, order
+
+LONGEST_S = 300.0
+
+
+def main() -> None:
+    """Coordinate, as `towpath up` does while there is no peer, until this process is killed."""
+    leave_with_parent()
+    configure(LoggingSettings(level="warning"))
+    with towpath.connect(**order()["sections"]) as runtime:
+        runtime.steward().work(lambda: False, LONGEST_S, lambda: True)
+
+
+if __name__ == "__main__":
+    main()

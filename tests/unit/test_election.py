@@ -1,0 +1,287 @@
+"""What one peer answers to each message in each role. How many of them behave together is the simulator's business."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from towpath.supervision.election import Election
+from towpath.supervision.messages import Accept, Change, Heartbeat, Invite, Message, Ok, Ping, Rank, Reject, Send
+from towpath.supervision.role import Role
+from towpath.supervision.timing import Timing
+
+TIMING = Timing(jitter=0.0)
+NOW = 100.0
+
+
+def electing(me: int = 2, peers: int = 3) -> Election:
+    return Election(me, range(1, peers + 1), TIMING, random.Random(7), NOW)
+
+
+def coordinator(me: int = 2, peers: int = 3, term: int = 0, followers: tuple[int, ...] = ()) -> Election:
+    election = electing(me, peers)
+    now = NOW
+    while election.role is Role.ELECTING:
+        now = election.next_tick(now)
+        election.tick(now)
+    for follower in followers:
+        election.receive(follower, Accept(1, ()), now)
+    election.report(term, is_fit=True)
+    return election
+
+
+def member(me: int = 2, leader: int = 3, peers: int = 3) -> Election:
+    election = electing(me, peers)
+    election.receive(leader, Invite(1, Rank(0, True, 2, leader)), NOW)
+    assert (election.role, election.coordinator) == (Role.MEMBER, leader)
+    return election
+
+
+def only(sends: list[Send], to: int) -> list[Message]:
+    return [send.message for send in sends if send.to == to]
+
+
+def test_a_peer_that_starts_invites_all_others() -> None:
+    election = electing()
+    sends = election.tick(NOW)
+    assert [send.to for send in sends] == [1, 3]
+    assert all(isinstance(send.message, Invite) and send.message.rank == Rank(0, True, 1, 2) for send in sends)
+    assert (election.role, election.coordinator) == (Role.ELECTING, None)
+
+
+def test_it_asks_three_times_and_then_leads_whoever_has_accepted() -> None:
+    election = electing()
+    rounds = [election.tick(NOW)]
+    election.receive(3, Accept(1, ()), NOW + 0.01)
+    for _ in range(5):
+        rounds.append(election.tick(election.next_tick(NOW)))
+    assert [[send.to for send in sends] for sends in rounds[:4]] == [[1, 3], [1], [1], []]
+    assert (election.role, election.coordinator, election.members) == (Role.COORDINATOR, 2, frozenset({2, 3}))
+
+
+def test_it_leads_at_once_when_all_have_accepted() -> None:
+    election = electing()
+    election.tick(NOW)
+    election.receive(3, Accept(1, (1,)), NOW + 0.01)
+    assert (election.role, election.members) == (Role.COORDINATOR, frozenset({1, 2, 3}))
+
+
+def test_a_peer_without_others_leads_itself() -> None:
+    election = coordinator(me=1, peers=1)
+    assert (election.role, election.coordinator, election.members) == (Role.COORDINATOR, 1, frozenset({1}))
+    assert election.tick(election.next_tick(NOW)) == []
+
+
+@pytest.mark.parametrize(
+    ("rank", "is_joined"),
+    [
+        (Rank(0, True, 1, 3), True),  # equal sizes: the higher number
+        (Rank(0, True, 1, 1), False),
+        (Rank(0, True, 2, 1), True),  # the larger group
+        (Rank(0, False, 5, 3), False),  # one that cannot act is no leader, however large its group
+        (Rank(4, True, 1, 1), True),  # one that acts is above all that do not
+    ],
+)
+def test_of_two_leaders_the_lower_one_surrenders(rank: Rank, is_joined: bool) -> None:
+    for election in (electing(), coordinator()):
+        sends = election.receive(rank.peer, Invite(9, rank), NOW + 1)
+        if is_joined:
+            assert (election.role, election.coordinator) == (Role.MEMBER, rank.peer)
+            assert [type(message) for message in only(sends, rank.peer)] == [Accept, Heartbeat]
+        else:
+            assert election.role is not Role.MEMBER
+            assert only(sends, rank.peer) == [Reject(9, 2, election.rank)]
+
+
+@pytest.mark.parametrize("acting", [True, False])
+def test_who_acts_does_not_surrender_to_a_larger_group_that_does_not(acting: bool) -> None:
+    """Without this, members that were killed together and came back would vote their living coordinator out."""
+    election = coordinator(me=1, term=5 if acting else 0)
+    election.receive(3, Invite(9, Rank(0, True, 2, 3)), NOW + 1)
+    assert election.role is (Role.COORDINATOR if acting else Role.MEMBER)
+
+
+def test_a_newer_term_is_above_an_older_one() -> None:
+    election = coordinator(term=5, followers=(1, 3))
+    election.receive(1, Invite(9, Rank(6, True, 1, 1)), NOW + 1)
+    assert election.coordinator == 1
+
+
+@pytest.mark.parametrize("is_invited", [True, False])
+def test_everybody_is_told_of_a_surrender(is_invited: bool) -> None:
+    """Whether it was invited, or its own invitation was rejected by a higher leader."""
+    election = coordinator(me=2, peers=5, followers=(1, 4))
+    above = Rank(0, True, 9, 3)
+    if is_invited:
+        sends = election.receive(3, Invite(9, above), NOW + 1)
+    else:
+        asked = election.tick(election.next_tick(NOW))
+        question = next(send.message.question for send in asked if send.to == 3 and isinstance(send.message, Invite))
+        sends = election.receive(3, Reject(question, 3, above), NOW + 1)
+    assert only(sends, 1) == only(sends, 4) == [Change(3)]
+    accept = only(sends, 3)[0]
+    assert isinstance(accept, Accept)
+    assert accept.members == (1, 4)
+
+
+def test_a_rejection_by_a_lower_leader_is_no_reason_to_surrender() -> None:
+    election = electing()
+    asked = election.tick(NOW)
+    invite = only(asked, 1)[0]
+    assert isinstance(invite, Invite)
+    assert election.receive(1, Reject(invite.question, 1, Rank(0, True, 1, 1)), NOW) == []
+    assert election.role is Role.ELECTING
+
+
+def test_a_member_tells_who_leads_and_the_leader_is_invited() -> None:
+    assert member().receive(1, Invite(9, Rank(0, True, 7, 1)), NOW) == [Send(1, Reject(9, 3))]
+    election = electing(me=1, peers=4)
+    asked = election.tick(NOW)
+    invite = only(asked, 2)[0]
+    assert isinstance(invite, Invite)
+    assert election.receive(2, Reject(invite.question, 3), NOW + 0.01) == []  # it was invited a moment ago
+    sends = election.receive(2, Reject(invite.question, 3), NOW + 0.2)
+    assert [type(message) for message in only(sends, 3)] == [Invite]
+
+
+def test_a_member_that_its_own_leader_invites_accepts_again() -> None:
+    sends = member().receive(3, Invite(9, Rank(0, True, 1, 3)), NOW)
+    assert [type(send.message) for send in sends] == [Accept]
+
+
+def test_who_invites_follows_nobody() -> None:
+    """It was started again: its old place in my group says nothing any more, and must not make my group larger."""
+    election = coordinator(me=1, followers=(2, 3))
+    election.receive(2, Invite(9, Rank(0, True, 1, 2)), NOW + 1)
+    assert election.members == {1, 3}
+
+
+@pytest.mark.parametrize("message", [Accept(9, ()), Heartbeat(9, True)])
+def test_who_is_not_coordinator_names_the_leader(message: Message) -> None:
+    assert member().receive(1, message, NOW) == [Send(1, Reject(9, 3))]
+
+
+def test_one_that_was_started_again_sends_its_old_followers_away() -> None:
+    election = electing()
+    assert election.receive(1, Heartbeat(9, True), NOW) == [Send(1, Reject(9, None))]
+    election.receive(1, Accept(1, ()), NOW)
+    assert election.receive(1, Heartbeat(10, True), NOW) == [Send(1, Ok(10, 0))]  # it follows me in this election
+
+
+def test_a_coordinator_answers_heartbeats_with_its_term_and_knows_who_follows() -> None:
+    election = coordinator(term=7)
+    assert election.receive(3, Heartbeat(9, True), NOW + 1) == [Send(3, Ok(9, 7))]
+    assert election.members == {2, 3}
+
+
+def test_a_follower_that_is_silent_is_invited_again() -> None:
+    """Upstream forgot about peers that once did not answer."""
+    election = coordinator(followers=(1, 3))
+    now = election.next_tick(NOW)
+    assert election.tick(now) == []
+    now += TIMING.election_timeout_s + 0.1
+    assert [type(send.message) for send in election.tick(now)] == [Invite, Invite]
+    assert election.members == {2}
+
+
+def test_a_member_asks_for_life_and_elects_when_its_leader_is_silent() -> None:
+    election = member()
+    asked, now = 0, NOW
+    while election.role is Role.MEMBER:
+        now = election.next_tick(now)
+        asked += len(election.tick(now))
+    assert asked == 4  # every quarter of a second
+    assert now - NOW == pytest.approx(TIMING.election_timeout_s + TIMING.heartbeat_s, abs=0.3)
+    assert (election.role, election.coordinator) == (Role.ELECTING, None)
+
+
+def test_an_answer_proves_life_at_the_time_of_its_question() -> None:
+    """A late OK must not save a dead coordinator."""
+    election = member()
+    now = election.next_tick(NOW)
+    question = election.tick(now)[0].message
+    assert isinstance(question, Heartbeat)
+    late = now + TIMING.election_timeout_s + 0.01
+    election.receive(3, Ok(question.question, 4), late)
+    assert election.term == 4
+    election.tick(late)
+    assert election.role is Role.ELECTING
+
+
+@pytest.mark.parametrize(("sender", "is_known"), [(1, True), (3, False)])
+def test_an_answer_to_nothing_that_was_asked_counts_for_nothing(sender: int, is_known: bool) -> None:
+    election = member()
+    now = election.next_tick(NOW)
+    question = election.tick(now)[0].message
+    assert isinstance(question, Heartbeat)
+    election.receive(sender, Ok(question.question if is_known else 12345, 4), now)
+    assert election.term == 0
+
+
+def test_a_member_follows_its_leader_to_another_and_nobody_else() -> None:
+    election = member()
+    assert election.receive(1, Change(1), NOW) == []
+    assert election.coordinator == 3
+    sends = election.receive(3, Change(1), NOW)
+    assert (election.role, election.coordinator) == (Role.MEMBER, 1)
+    assert [(send.to, type(send.message)) for send in sends] == [(1, Heartbeat)]
+
+
+def test_a_member_that_is_sent_round_in_circles_elects_after_its_time() -> None:
+    election = member()
+    now = NOW
+    while election.role is Role.MEMBER:
+        now = election.next_tick(now)
+        for send in election.tick(now):
+            leader = 1 if send.to == 3 else 3
+            assert isinstance(send.message, Heartbeat)
+            election.receive(send.to, Reject(send.message.question, leader), now)
+    assert now - NOW < 2 * TIMING.election_timeout_s
+
+
+@pytest.mark.parametrize("leader", [None, 2])
+def test_a_member_whose_leader_leads_no_more_elects_at_once(leader: int | None) -> None:
+    election = member()
+    question = election.tick(election.next_tick(NOW))[0].message
+    assert isinstance(question, Heartbeat)
+    election.receive(3, Reject(question.question, leader), NOW)
+    assert election.role is Role.ELECTING
+
+
+def test_a_coordinator_without_database_makes_way_for_one_that_has_it() -> None:
+    election = coordinator(followers=(1, 3))
+    election.report(0, is_fit=False)
+    assert election.receive(1, Heartbeat(8, is_fit=False), NOW) == [Send(1, Ok(8, 0))]
+    assert election.receive(1, Heartbeat(9, is_fit=True), NOW) == [Send(1, Reject(9, None))]
+    assert election.role is Role.ELECTING
+
+
+def test_one_that_leaves_says_whom_to_follow() -> None:
+    assert coordinator(followers=(1, 3)).leave() == [Send(1, Change(3)), Send(3, Change(3))]
+    heir = member(me=3, leader=2)
+    heir.receive(2, Change(3), NOW)
+    assert heir.role is Role.ELECTING
+    assert coordinator().leave() == []
+
+
+def test_strangers_and_pings_are_not_listened_to() -> None:
+    election = electing()
+    assert election.receive(99, Invite(1, Rank(9, True, 9, 99)), NOW) == []
+    assert election.receive(1, Ping(1), NOW) == []
+    election.receive(3, Accept(1, (1, 99, 2)), NOW)
+    assert election.members == {1, 2, 3}
+
+
+def test_a_tick_before_its_time_does_nothing() -> None:
+    election = electing()
+    election.tick(NOW)
+    assert election.tick(NOW + 0.01) == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"heartbeat_s": 0.5}, {"renew_s": 1.0}, {"jitter": 1.0}, {"election_timeout_s": 0.5}]
+)
+def test_times_that_cannot_work_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"must be|is a part"):
+        Timing(**wrong)  # type: ignore[arg-type]

@@ -1,0 +1,197 @@
+"""The language in which a policy says which records it is about."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towpath.errors import BadExpression
+from towpath.expression import Expression
+
+VALUES: dict[str, Any] = {
+    "value": {
+        "country": "DE",
+        "total": 12.5,
+        "lines": [{"sku": "A-1"}, {"sku": "B-2"}],
+        "tags": ["new", "big"],
+        "paid": True,
+        "note": None,
+        "it's": 1,
+    },
+    "key": "customer-7",
+    "headers": {"source": "shop", "content-type": "application/json"},
+    "message": "no price for SKU 'A-1'",
+    "step": "priced",
+    "code": 9,
+    "exception": "KeyError",
+    "attempts": 2,
+}
+
+TRUE = [
+    "value.country = 'DE'",
+    "value.country == 'DE'",
+    "value.country != 'FR'",
+    "value.country <> 'FR'",
+    "value.total > 12 and value.total <= 12.5",
+    "value.total = 1.25e1",
+    "value.lines[1].sku = 'B-2'",
+    "value.tags contains 'big'",
+    "message contains 'SKU'",
+    "message like 'no price for %'",
+    "message like '%''A-_''%'",
+    "key like 'customer-_'",
+    "headers.\"content-type\" = 'application/json'",
+    "headers.content-type like 'application/%'",
+    "code in (7, 8, 9)",
+    "exception not in ('Timeout', 'OSError')",
+    "value.paid = true",
+    "value.note is null",
+    "value.missing.deep is null",
+    "value.country is not null",
+    "not value.country = 'FR'",
+    "not (value.country = 'FR' or code = 1)",
+    "value.country = 'FR' or code = 9 and attempts >= 2",
+    "value.country not like 'F%'",
+    "key not contains '8'",
+    'value."it\'s" = 1',
+    "  (  value.country='DE'  )  ",
+    "value.country IN ('DE') AND NOT code = 1",
+    "attempts < 3",
+    "'a' = 'a'",
+    "value.total > -1",
+]
+FALSE = [
+    "value.country = 'FR'",
+    "value.missing = 1",
+    "value.missing != 1",
+    "value.missing < 1",
+    "value.note = null",
+    "value.total = '12.5'",
+    "value.total < 'a'",
+    "value.paid = 1",
+    "value.lines[9].sku = 'B-2'",
+    "value.lines.sku = 'B-2'",
+    "value.country.deep = 'DE'",
+    "value.country[0] = 'D'",
+    "code contains 9",
+    "value.total like '12%'",
+    "value.tags = 'big'",
+    "value = 1",
+    "value.note in (null)",
+    "value.lines contains null",
+    "step like 'price'",
+]
+
+
+@pytest.mark.parametrize("text", TRUE)
+def test_it_holds(text: str) -> None:
+    assert Expression.parse(text).holds_of(VALUES)
+
+
+@pytest.mark.parametrize("text", FALSE)
+def test_it_does_not_hold(text: str) -> None:
+    assert not Expression.parse(text).holds_of(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("", 0),
+        ("   ", 3),
+        ("value.a =", 9),
+        ("value.a = 'open", 10),
+        ("value.a == == 1", 11),
+        ("country = 'DE'", 0),
+        ("value.country = DE", 16),
+        ("value.a = 1 value.b = 2", 12),
+        ("(value.a = 1", 12),
+        ("value.a = 1)", 11),
+        ("value..a = 1", 6),
+        ("value.a[x] = 1", 8),
+        ("value.a[1.5] = 1", 8),
+        ("value.a in ()", 12),
+        ("value.a in (1, 2", 16),
+        ("value.a in (value.b)", 12),
+        ("value.a like value.b", 13),
+        ("value.a is 3", 11),
+        ("value.a not = 3", 12),
+        ("value.a", 7),
+        ("value.a = 1 and", 15),
+        ("value.a; drop table", 7),
+        ("__import__('os')", 0),
+        ("value.a = 1 or or value.b = 2", 15),
+        ("(" * 51 + "value.a = 1" + ")" * 51, 50),
+        ("not " * 51 + "value.a = 1", 200),
+        ("value.a = 1 or " * 200 + "value.a = 1", 2_000),
+    ],
+)
+def test_what_is_no_expression_is_refused_with_its_place(text: str, at: int) -> None:
+    with pytest.raises(BadExpression) as refused:
+        Expression.parse(text)
+    assert refused.value.at == at
+    assert f"character {at + 1}" in str(refused.value)
+
+
+def test_it_says_which_names_it_has() -> None:
+    assert Expression.parse("value.a = 1 or key = 'b' and not code = 3").names == {"value", "key", "code"}
+
+
+def test_equal_texts_are_equal() -> None:
+    assert Expression.parse("code = 1") == Expression.parse("code = 1")
+    assert Expression.parse("code = 1") != Expression.parse("code = 2")
+
+
+def test_a_pattern_of_many_wildcards_takes_no_time() -> None:
+    """A regular expression made of it would not come back."""
+    like = Expression.parse("message like '" + "%a" * 500 + "%b'")
+    assert not like.holds_of({"message": "a" * 20_000})
+
+
+def text_of(pattern: str) -> str:
+    return pattern.replace("'", "''")
+
+
+@given(st.text(alphabet="ab%_'", max_size=8), st.text(alphabet="ab%_'", max_size=12))
+def test_like_is_what_sql_means_by_it(pattern: str, text: str) -> None:
+    def holds(pattern: str, text: str) -> bool:
+        if not pattern:
+            return not text
+        if pattern[0] == "%":
+            return any(holds(pattern[1:], text[at:]) for at in range(len(text) + 1))
+        return bool(text) and pattern[0] in ("_", text[0]) and holds(pattern[1:], text[1:])
+
+    assert Expression.parse(f"key like '{text_of(pattern)}'").holds_of({"key": text}) == holds(pattern, text)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@given(st.sampled_from(TRUE + FALSE), JSON, JSON)
+def test_no_record_makes_it_raise(text: str, value: Any, headers: Any) -> None:
+    assert Expression.parse(text).holds_of({**VALUES, "value": value, "headers": headers}) in (True, False)
+
+
+@given(st.text(max_size=60))
+def test_no_text_makes_reading_raise_anything_else(text: str) -> None:
+    with suppress(BadExpression):
+        Expression.parse(text).holds_of(VALUES)
+
+
+@given(st.text())
+def test_every_text_can_be_asked_for(text: str) -> None:
+    assert Expression.parse(f"key = '{text_of(text)[:1900]}'").holds_of(
+        {"key": text_of(text)[:1900].replace("''", "'")}
+    )
+
+
+def test_what_json_has_read_can_be_asked() -> None:
+    body = json.loads('{"a": {"b": [1, {"c": "x"}]}}')
+    assert Expression.parse("value.a.b[1].c = 'x'").holds_of({"value": body})

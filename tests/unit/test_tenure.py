@@ -1,0 +1,64 @@
+"""When a peer asks for the term, and until when it may act under it."""
+
+from __future__ import annotations
+
+from towpath.supervision.role import Role
+from towpath.supervision.tenure import Ask, Tenure
+from towpath.supervision.timing import Timing
+
+TIMING = Timing()
+
+
+def test_the_local_lease_begins_before_the_question_and_ends_before_the_databases() -> None:
+    tenure = Tenure(TIMING, 0.0)
+    assert tenure.due(Role.COORDINATOR, 0.0) is Ask.TAKE
+    tenure.granted(3, asked_at=0.0)  # the answer may come as late as it likes
+    assert tenure.term(0.89 * TIMING.lease_s) == 3
+    assert tenure.term(0.91 * TIMING.lease_s) == 0
+
+
+def test_it_renews_in_time_and_takes_again_when_the_lease_is_over() -> None:
+    tenure = Tenure(TIMING, 0.0)
+    tenure.due(Role.COORDINATOR, 0.0)
+    tenure.granted(3, asked_at=0.0)
+    assert tenure.due(Role.COORDINATOR, 0.9 * TIMING.renew_s) is None
+    assert tenure.due(Role.COORDINATOR, TIMING.renew_s) is Ask.RENEW
+    assert tenure.due(Role.COORDINATOR, TIMING.lease_s) is Ask.TAKE
+
+
+def test_an_outage_keeps_the_term_as_long_as_its_lease() -> None:
+    tenure = Tenure(TIMING, 0.0)
+    tenure.due(Role.COORDINATOR, 0.0)
+    tenure.granted(3, asked_at=0.0)
+    tenure.not_reached(1.0)
+    assert (tenure.term(1.0), tenure.is_fit(1.0)) == (3, True)
+    assert (tenure.term(2.1), tenure.is_fit(2.1)) == (0, False)
+
+
+def test_who_is_refused_asks_again_soon() -> None:
+    tenure = Tenure(TIMING, 0.0)
+    tenure.due(Role.COORDINATOR, 0.0)
+    tenure.refused(asked_at=0.0)
+    assert tenure.term(0.0) == 0
+    assert tenure.due(Role.COORDINATOR, TIMING.renew_s / 2) is Ask.TAKE
+
+
+def test_a_new_role_is_a_reason_not_to_wait() -> None:
+    tenure = Tenure(TIMING, 0.0)
+    assert tenure.due(Role.MEMBER, 0.0) is Ask.READ
+    tenure.read(asked_at=0.0)
+    assert tenure.due(Role.MEMBER, 0.1) is None
+    assert tenure.due(Role.COORDINATOR, 0.1) is Ask.TAKE
+    tenure.granted(3, asked_at=0.1)
+    assert tenure.due(Role.MEMBER, 0.2) is Ask.RELEASE
+    tenure.refused(asked_at=0.2)
+    assert tenure.due(Role.MEMBER, 0.2 + TIMING.renew_s / 2) is Ask.READ
+
+
+def test_a_member_that_reads_is_fit_and_one_that_cannot_is_not() -> None:
+    tenure = Tenure(TIMING, 0.0)
+    assert tenure.due(Role.MEMBER, 0.0) is Ask.READ
+    tenure.read(asked_at=1.5)
+    assert tenure.is_fit(3.0)
+    tenure.not_reached(3.0)
+    assert not tenure.is_fit(3.6)

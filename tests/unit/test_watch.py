@@ -1,0 +1,329 @@
+"""What the coordinator decides about duties: who is dead, who is not, and when the next start is due."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towpath.supervision.death_kind import DeathKind
+from towpath.supervision.duty_state import DutyState
+from towpath.supervision.watch import (
+    Cancel,
+    Decision,
+    DeclareDead,
+    Exit,
+    Finish,
+    GiveUp,
+    Kill,
+    Patience,
+    SendPing,
+    Start,
+    Stop,
+    Watch,
+    Watched,
+)
+
+PATIENCE = Patience(jitter=0.0)
+READY = Watched("orders", DutyState.READY, 3, can_be_pinged=True, ready_s=100.0, beat_s=0.5, launched_s=110.0)
+STARTING = Watched("orders", DutyState.STARTING, 3, launched_s=1.0)
+DOWN = Watched("orders", DutyState.DOWN, 3)
+
+
+class Watching:
+    """A watch that looks every quarter of a second, and a process that beats and answers as it is told."""
+
+    def __init__(self, duty: Watched = READY) -> None:
+        self.pings = 0
+        self.now = 1000.0
+        self.watch = Watch(PATIENCE, random.Random(1), self.now)
+        self.duty = duty
+        self.beat_at: float | None = None if duty.beat_s is None else self.now - duty.beat_s
+
+    def look(self, step_s: float = 0.25) -> list[Decision]:
+        self.now += step_s
+        beat_s = None if self.beat_at is None else self.now - self.beat_at
+        return self.watch.look([replace(self.duty, beat_s=beat_s)], self.now, self.now)
+
+    def live(self, seconds: float, answers: bool = True, beats: bool = True) -> list[Decision]:
+        """What is decided besides pings."""
+        decided: list[Decision] = []
+        until = self.now + seconds
+        while self.now < until:
+            if beats and (self.beat_at is None or self.now - self.beat_at >= 1.0):
+                self.beat_at = self.now
+            for decision in self.look():
+                if not isinstance(decision, SendPing):
+                    decided.append(decision)
+                    continue
+                self.pings += 1
+                if answers:
+                    assert self.watch.pong(decision.name, decision.nonce, decision.launch)
+        return decided
+
+    def until_dead(self, answers: bool = False, beats: bool = False) -> tuple[DeclareDead, float]:
+        began = self.now
+        while not (decided := self.live(0.2, answers, beats)):
+            assert self.now - began < 100.0
+        assert isinstance(decided[0], DeclareDead)
+        return decided[0], self.now - began
+
+
+def decide(duty: Watched) -> list[Decision]:
+    return Watch(PATIENCE, random.Random(1), 0.0).look([duty], 0.0, 0.0)
+
+
+def test_who_answers_and_beats_is_left_alone() -> None:
+    assert Watching().live(60.0) == []
+
+
+@pytest.mark.parametrize(("answers", "beats"), [(True, False), (False, True)])
+def test_one_sign_of_life_is_enough(answers: bool, beats: bool) -> None:
+    watching = Watching()
+    watching.live(5.0)
+    assert watching.live(60.0, answers, beats) == []
+
+
+def test_who_does_neither_is_dead_within_three_seconds() -> None:
+    watching = Watching()
+    watching.live(5.0)
+    dead, took_s = watching.until_dead()
+    assert (dead.how, dead.is_early, dead.is_certain, dead.rest_s) == (DeathKind.SILENCE, False, False, 0.0)
+    assert 2.0 < took_s <= 3.0
+
+
+def test_who_has_never_answered_is_judged_by_its_beats_alone() -> None:
+    """A network that takes no pings must not kill."""
+    watching = Watching()
+    watching.live(5.0, answers=False)
+    _, took_s = watching.until_dead()
+    assert took_s == pytest.approx(PATIENCE.beats_silent_s, abs=1.5)
+
+
+def test_whose_answers_stop_while_it_beats_is_judged_by_its_beats_alone() -> None:
+    watching = Watching()
+    watching.live(5.0)
+    watching.live(5.0, answers=False)
+    _, took_s = watching.until_dead()
+    assert took_s == pytest.approx(PATIENCE.beats_silent_s, abs=1.5)
+
+
+def test_an_answer_counts_for_the_time_of_its_question() -> None:
+    """A late pong must not save a dead process."""
+    watching = Watching()
+    watching.live(5.0)
+    ping = next(each for _ in range(8) for each in watching.look() if isinstance(each, SendPing))
+    asked_at = watching.now
+    while not (decided := [each for each in watching.look() if not isinstance(each, SendPing)]):
+        if watching.now - asked_at > 1.2:
+            watching.watch.pong(ping.name, ping.nonce, ping.launch)
+    assert isinstance(decided[0], DeclareDead)
+    assert watching.now - asked_at == pytest.approx(PATIENCE.silent_s, abs=0.3)
+
+
+def test_a_pong_must_answer_a_ping_of_this_launch() -> None:
+    watching = Watching()
+    ping = watching.look()[0]
+    assert isinstance(ping, SendPing)
+    assert not watching.watch.pong("orders", ping.nonce + 1, 3)
+    assert not watching.watch.pong("orders", ping.nonce, 2)
+    assert not watching.watch.pong("others", ping.nonce, 3)
+    assert watching.watch.pong("orders", ping.nonce, 3)
+    assert not watching.watch.pong("orders", ping.nonce, 3)  # once
+
+
+def test_pings_come_every_second_and_sooner_when_they_are_not_answered() -> None:
+    watching = Watching()
+    asked = [each for _ in range(40) for each in watching.look() if isinstance(each, SendPing)]
+    assert len(asked) == 40
+    watching = Watching()
+    asked = []
+    for _ in range(40):
+        for decision in watching.look():
+            assert isinstance(decision, SendPing)
+            asked.append(decision)
+            watching.watch.pong(decision.name, decision.nonce, decision.launch)
+    assert len(asked) == 10
+
+
+def test_who_beats_is_asked_less_and_as_soon_as_it_does_not_asked_again() -> None:
+    watching = Watching()
+    watching.live(5.0)
+    before = watching.pings
+    watching.live(60.0)
+    assert 35 <= watching.pings - before <= 45
+    before = watching.pings
+    watching.live(60.0, beats=False)
+    assert 58 <= watching.pings - before <= 62
+
+
+def test_a_coordinator_that_did_not_look_has_to_watch_again_first() -> None:
+    """It was paused, or the database was away for a minute: nobody is to be restarted for that."""
+    watching = Watching()
+    watching.live(5.0)
+    assert not any(isinstance(decision, DeclareDead) for decision in watching.look(step_s=60.0))
+    _, took_s = watching.until_dead()
+    assert took_s >= PATIENCE.silent_s - 0.3
+
+
+def test_an_old_reading_kills_nobody() -> None:
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    silent = replace(READY, beat_s=50.0)
+    for now in (0.0, 0.9, 1.8, 2.7, 3.6, 4.5, 5.4, 6.3, 7.2, 8.1, 9.0, 9.9, 10.8, 11.7):
+        decided = watch.look([silent], now - 0.5, now)
+        assert not any(isinstance(decision, DeclareDead) for decision in decided)
+    assert any(isinstance(decision, DeclareDead) for decision in watch.look([silent], 12.0, 12.0))
+
+
+@given(
+    beats=st.lists(st.floats(0.05, 2.0), min_size=5, max_size=60),
+    answered=st.lists(st.booleans(), min_size=10, max_size=200),
+    steps=st.lists(st.floats(0.05, 5.0), min_size=20, max_size=200),
+)
+def test_a_process_whose_beats_come_within_two_seconds_is_never_declared_dead(
+    beats: list[float], answered: list[bool], steps: list[float]
+) -> None:
+    now, beat_at, beat_number = 0.0, 0.0, 0
+    watch = Watch(Patience(), random.Random(1), now)
+    for number, step_s in enumerate(steps):
+        now += step_s
+        while beat_at + beats[beat_number % len(beats)] <= now:
+            beat_at += beats[beat_number % len(beats)]
+            beat_number += 1
+        for decision in watch.look([replace(READY, beat_s=now - beat_at)], now, now):
+            assert isinstance(decision, SendPing)
+            if answered[number % len(answered)]:
+                watch.pong(decision.name, decision.nonce, decision.launch)
+
+
+@pytest.mark.parametrize(
+    ("exit_", "how"),
+    [
+        (Exit(code=1), DeathKind.EXIT),
+        (Exit(code=0), DeathKind.EXIT),
+        (Exit(signal=9), DeathKind.SIGNAL),
+        (Exit(), DeathKind.GONE),
+    ],
+)
+def test_an_end_that_was_seen_is_a_death_at_once(exit_: Exit, how: DeathKind) -> None:
+    [dead] = decide(replace(READY, exit=exit_))
+    assert isinstance(dead, DeclareDead)
+    assert (dead.how, dead.exit, dead.is_certain, dead.is_early) == (how, exit_, True, False)
+
+
+def test_back_off_doubles_with_each_death_before_ready() -> None:
+    def rest_s(early_deaths: int) -> float:
+        [dead] = decide(replace(STARTING, exit=Exit(code=1), early_deaths=early_deaths))
+        assert isinstance(dead, DeclareDead)
+        assert dead.is_early
+        return dead.rest_s
+
+    assert [rest_s(number) for number in (0, 1, 2, 3)] == [0.5, 1.0, 2.0, 4.0]
+    assert rest_s(50) == PATIENCE.longest_rest_s
+
+
+def test_rests_are_spread() -> None:
+    watch = Watch(Patience(), random.Random(1), 0.0)
+    ended = replace(STARTING, exit=Exit(code=1))
+    [first], [second] = (watch.look([ended], 0.0, 0.0) for _ in range(2))
+    assert isinstance(first, DeclareDead)
+    assert isinstance(second, DeclareDead)
+    assert first.rest_s != second.rest_s
+
+
+@pytest.mark.parametrize(("ready_s", "rest_s"), [(1.0, 1.0), (60.0, 0.0)])
+def test_one_that_was_ready_comes_back_at_once_unless_it_died_young(ready_s: float, rest_s: float) -> None:
+    [dead] = decide(replace(READY, exit=Exit(signal=9), ready_s=ready_s, early_deaths=3))
+    assert isinstance(dead, DeclareDead)
+    assert (dead.is_early, dead.rest_s) == (False, rest_s)
+
+
+@pytest.mark.parametrize(
+    ("duty", "decision"),
+    [
+        (Watched("orders", DutyState.WAITING, 0), Start("orders", 0)),
+        (Watched("orders", DutyState.WAITING, 0, is_wanted=False), Cancel("orders", 0)),
+        (DOWN, Start("orders", 3)),
+        (replace(DOWN, next_try_s=0.1), None),
+        (replace(DOWN, next_try_s=3600.0), Start("orders", 3)),  # the clock was set back
+        (replace(DOWN, is_wanted=False, next_try_s=9.0), Cancel("orders", 3)),
+        (replace(DOWN, early_deaths=5, next_try_s=9.0), GiveUp("orders", 3, 5)),
+        (replace(READY, is_wanted=False), Stop("orders", 3)),
+        (replace(READY, is_replaced=True), Stop("orders", 3)),
+        (replace(READY, state=DutyState.STOPPING), None),
+        (replace(READY, state=DutyState.STOPPING, exit=Exit(code=0)), Finish("orders", 3)),
+        (replace(READY, state=DutyState.STOPPING, in_state_s=99.0), Kill("orders", 3)),
+        (replace(DOWN, state=DutyState.STOPPED), None),
+        (replace(DOWN, state=DutyState.FAILED), None),
+    ],
+)
+def test_each_state_has_its_decision(duty: Watched, decision: Decision | None) -> None:
+    assert decide(duty) == ([] if decision is None else [decision])
+
+
+def test_a_launch_of_which_no_launcher_knows_is_taken_again_and_counts_for_nothing() -> None:
+    watching = Watching(replace(STARTING, is_launched=False, launched_s=PATIENCE.launch_timeout_s + 0.1))
+    dead, _ = watching.until_dead()
+    assert (dead.how, dead.is_early, dead.rest_s) == (DeathKind.NEVER_READY, False, 0.0)
+
+
+def test_a_process_that_does_not_register_is_dead_after_its_time() -> None:
+    assert Watching(STARTING).live(10.0, beats=False) == []
+    watching = Watching(replace(STARTING, launched_s=PATIENCE.start_timeout_s + 0.1))
+    dead, _ = watching.until_dead()
+    assert (dead.how, dead.is_early) == (DeathKind.NEVER_READY, True)
+
+
+def test_a_process_that_beats_has_all_the_time_to_get_ready() -> None:
+    watching = Watching(replace(STARTING, launched_s=900.0, can_be_pinged=True))
+    assert watching.live(30.0) == []
+
+
+def test_a_script_may_run_one_command_after_another() -> None:
+    """The first one has ended in order, and the next has not shown itself yet."""
+    watching = Watching(replace(STARTING, launched_s=900.0, can_be_pinged=True, beat_s=0.5))
+    watching.live(5.0)
+    watching.beat_at = None
+    assert watching.live(PATIENCE.start_timeout_s - 1, answers=False, beats=False) == []
+    dead, _ = watching.until_dead()
+    assert dead.how is DeathKind.NEVER_READY
+
+
+def test_a_foreign_program_is_dead_only_when_it_has_ended() -> None:
+    watching = Watching(replace(READY, reports=False, can_be_pinged=False, beat_s=None))
+    assert watching.live(120.0, answers=False, beats=False) == []
+
+
+def test_a_new_launch_begins_with_a_clean_record() -> None:
+    watching = Watching()
+    watching.live(5.0)
+    watching.live(2.0, answers=False, beats=False)
+    watching.duty = replace(STARTING, launch=4)
+    watching.beat_at = None
+    assert watching.live(5.0, answers=False, beats=False) == []
+
+
+def test_patience_that_would_kill_the_living_is_refused() -> None:
+    with pytest.raises(ValueError, match="who beats lives"):
+        Patience(silent_s=1.0)
+
+
+@pytest.mark.parametrize("set_back_s", [5.0, 3600.0])
+def test_who_dies_after_the_clock_was_set_back_is_noticed_as_soon(set_back_s: float) -> None:
+    """A beat of before seems to be one of the future; it saves nobody when that comes."""
+    watching = Watching()
+    assert watching.live(10.0) == []
+    watching.beat_at = watching.now + set_back_s
+    assert watching.live(1.5, beats=False) == [], "it has not had the time to beat by the new time"
+    living = Watching()
+    living.live(10.0)
+    living.beat_at = living.now + set_back_s
+    living.live(1.0, beats=False)
+    living.beat_at = living.now
+    assert living.live(30.0) == []
+    dead, took_s = watching.until_dead()
+    assert dead.how is DeathKind.SILENCE
+    assert took_s <= PATIENCE.beats_silent_s
