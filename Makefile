@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench-queue bench-log bench-flow bench-delivery soak-queue soak-flow recover chaos-delivery lock clean
+.PHONY: help demo serve harvest flights test test-slow check docs bench-queue bench-log bench-flow bench-delivery bench-actors bench-corrections bench-desk bench-supervision bench-gateway bench-console soak-queue soak-flow recover simulate chaos-delivery chaos-up chaos-flights lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -8,9 +8,25 @@ demo: ## see it work: 20,000 events with every kind of fault through a flow on S
 	@scripts/bootstrap runtime
 	@.venv/bin/towpath demo
 
+serve: ## the same with a face: everything under supervision with live traffic and faults, and the console to look at it, until Ctrl-C
+	@scripts/bootstrap runtime
+	@.venv/bin/towpath demo --serve $(ARGS)
+
+harvest: ## the worked example: crawl a small web, extract documents on Spark, load and search them; kill what you like
+	@scripts/bootstrap runtime
+	@.venv/bin/python -m examples.harvest $(ARGS)
+
+flights: ## the worked example: clients send flights at the same time, get four answers each, and all are compared with an oracle
+	@scripts/bootstrap dev
+	@.venv/bin/python -m examples.flights $(ARGS)
+
 test: ## everything that has to hold: format, lint, types, import contracts, documents, tests
 	@scripts/bootstrap dev
 	@scripts/test $(ARGS)
+
+test-slow: ## the tests that `make test` leaves out: what takes minutes, and commands and HTTP on the servers too (takes an hour)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m pytest -m slow -n auto --maxprocesses=4 --dist worksteal --durations=30 --durations-min=5 $(ARGS)
 
 check: ## the static part of test
 	@scripts/bootstrap dev
@@ -38,6 +54,30 @@ bench-delivery: ## measure what the guarantees of delivery cost, and recovery af
 	@scripts/bootstrap dev
 	@.venv/bin/python -m bench.delivery $(ARGS)
 
+bench-actors: ## measure actors: transitions beside DBOS, going on after a kill, ten thousand that sleep (takes a quarter of an hour)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.actors $(ARGS)
+
+bench-corrections: ## how right learned corrections are, on generated records whose truth is known (takes a minute)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.corrections $(ARGS)
+
+bench-desk: ## measure the error desk: intake, lists over a million cases, replay, lanes, a flow with errors (takes twenty minutes, on a machine with nothing else to do)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.desk $(ARGS)
+
+bench-supervision: ## measure supervision: deaths noticed and mended, elections, false alarms under load, 200 processes watched (half an hour)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.supervision $(ARGS)
+
+bench-gateway: ## measure the gateway: one client, fifty at once, and flights beside a plain Spark job (takes half an hour, on a machine with nothing else to do)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.gateway $(ARGS)
+
+bench-console: ## measure the console with a million cases and ten million messages: its lists, what is seen how soon, fifty open pages (takes half an hour)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m bench.console $(ARGS)
+
 soak-queue: ## two minutes of work with random kills and a database restart
 	@scripts/bootstrap dev
 	@.venv/bin/python -m soak.queue $(ARGS)
@@ -50,9 +90,21 @@ recover: ## kill flows at every crash point with every strategy, sink and shape,
 	@scripts/bootstrap dev
 	@.venv/bin/python -m tests.recovery.delivery $(ARGS)
 
+simulate: ## the election and the watch in a simulated world of faults: 1,000 seeds with 3, 5 and 7 peers (takes a minute)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m simulation $(ARGS)
+
 chaos-delivery: ## three stages on Kafka and PostgreSQL under 200 random kills: every record in one place (over half an hour)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m soak.delivery $(ARGS)
+
+chaos-up: ## everything that `towpath up` runs, while half of it is killed every 10 to 20 seconds for ten minutes
+	@scripts/bootstrap dev
+	@.venv/bin/python -m soak.up $(ARGS)
+
+chaos-flights: ## flights of three clients at once while all that runs is killed at random: every answer equals the oracle's (takes a quarter of an hour)
+	@scripts/bootstrap dev
+	@.venv/bin/python -m soak.flights $(ARGS)
 
 lock: ## resolve the locks anew (ARGS=--upgrade for the newest versions)
 	@scripts/lock $(ARGS)

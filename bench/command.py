@@ -36,13 +36,16 @@ def options(
     only_help: str,
     rounds_help: str,
     records: int | None = None,
+    has_figures: bool = False,
 ) -> argparse.Namespace:
-    """With `records`, so many unless told otherwise."""
+    """With `records`, so many unless told otherwise. `has_figures`: the rows can be had as numbers too."""
     parser = argparse.ArgumentParser(prog=program, description=about)
     parser.add_argument("--only", choices=list(only), help=only_help)
     parser.add_argument("--rounds", type=int, default=5, help=rounds_help)
     if records is not None:
         parser.add_argument("--records", type=int, default=records, help="records of a turn")
+    if has_figures:
+        parser.add_argument("--json", type=Path, help="write goal, measured figure and ratio of each row to this file")
     parser.add_argument("--quick", action="store_true", help="one short round, to see that everything works")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     return parser.parse_args()

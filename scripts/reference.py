@@ -117,7 +117,9 @@ def settings_page() -> str:
         "Settings",
         "From the strongest to the weakest: a flag, an environment variable, the file `towpath.toml` in the "
         "working directory (or the file that `--config` or `TOWPATH_CONFIG` names), the default. A value "
-        "that cannot be used is an error that names its place and its key.",
+        "that cannot be used is an error that names its place and its key. A relative path in the file or in a "
+        "variable, also that of a SQLite database, is seen from the directory of the file; one in a flag from the "
+        "working directory.",
         *settings_parts(settings.Settings, ()),
     )
 
@@ -128,17 +130,23 @@ def settings_parts(model: type[BaseModel], above: tuple[str, ...]) -> Iterator[s
     if above:
         yield f"## `[{'.'.join(above)}]`"
         yield prose(model.__doc__)
-        yield f"As variables, with the key in capitals: `TOWPATH_{'__'.join(above).upper()}__…`"
+        if "NAME" in above:
+            yield f"As a variable, all of them as JSON: `TOWPATH_{above[0].upper()}`"
+        else:
+            yield f"As variables, with the key in capitals: `TOWPATH_{'__'.join(above).upper()}__…`"
     rows = [setting_row(key, field) for key, field in named.items() if section_of(field) is None]
     if rows:
         yield table(["key", "type", "default", "what"], rows)
     for key, field in named.items():
         if section := section_of(field):
-            yield from settings_parts(section, (*above, key))
+            yield from settings_parts(section, (*above, key) if section is field.annotation else (*above, key, "NAME"))
 
 
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
+    """The model of a section, or of each of the sections that have names of their own."""
     kind = field.annotation
+    if get_origin(kind) is dict:
+        kind = get_args(kind)[1]
     return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
@@ -267,12 +275,128 @@ def schema_parts() -> Iterator[str]:
             yield f"```sql\n{path.read_text(encoding='utf-8').strip()}\n```"
 
 
+# JSON API
+
+
+def api_page() -> str:
+    from towpath.web.app import bare_app
+
+    found = bare_app().openapi()
+    return page(
+        "JSON API",
+        "What `towpath api run` answers; the same as OpenAPI is at `/api/v1/openapi.json`. How to get a key, and what "
+        "all requests have in common: [Give people and programs access](../how-to/access.md). Whatever goes wrong is "
+        '`{"error": {"code", "message", "details"}}`.',
+        *api_parts(found),
+        "## Bodies",
+        *api_bodies(found["components"]["schemas"]),
+    )
+
+
+def api_parts(found: dict[str, Any]) -> Iterator[str]:
+    tags: dict[str, list[tuple[str, str, dict[str, Any]]]] = {}
+    for path, methods in found["paths"].items():
+        for method, operation in methods.items():
+            tags.setdefault(operation["tags"][0], []).append((method.upper(), path, operation))
+    for tag, operations in tags.items():
+        yield f"## {tag.capitalize()}"
+        for method, path, operation in operations:
+            yield f"### `{method} {path}`"
+            yield prose(operation.get("description"))
+            if facts := list(api_facts(operation)):
+                yield "\n".join(f"- {fact}" for fact in facts)
+            rows = [api_parameter(each) for each in operation.get("parameters", ())]
+            if rows:
+                yield table(["parameter", "in", "type", "what"], rows)
+
+
+def api_facts(operation: dict[str, Any]) -> Iterator[str]:
+    if scope := operation.get("x-scope"):
+        yield f"Scope: `{scope}`"
+    sent = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    if sent:
+        yield f"Body: {api_type(sent)}"
+    for status, answer in operation["responses"].items():
+        shown = answer.get("content", {}).get("application/json", {}).get("schema")
+        if status.startswith("2") and shown:
+            yield f"Answer, {status}: {api_type(shown)}"
+
+
+def api_parameter(given: dict[str, Any]) -> list[str]:
+    needed = " (required)" if given.get("required") else ""
+    about = given.get("description") or given["schema"].get("description") or ""
+    return [f"`{given['name']}`{needed}", given["in"], api_type(given["schema"]), about]
+
+
+def api_bodies(schemas: dict[str, Any]) -> Iterator[str]:
+    for name, schema in sorted(schemas.items()):
+        if "Validation" in name:  # FastAPI's own shape of errors, which is not ours
+            continue
+        yield f"### `{name}`"
+        yield prose(schema.get("description"))
+        if "enum" in schema:
+            yield " · ".join(f"`{each}`" for each in schema["enum"])
+        needed = set(schema.get("required", ()))
+        rows = [
+            [f"`{key}`{' (required)' if key in needed else ''}", api_type(each), each.get("description", "")]
+            for key, each in schema.get("properties", {}).items()
+        ]
+        if rows:
+            yield table(["key", "type", "what"], rows)
+
+
+def api_type(schema: dict[str, Any]) -> str:
+    """A JSON schema in a few words."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(api_type(each) for each in schema["anyOf"]))
+    if schema.get("type") == "array":
+        return f"list of {api_type(schema['items'])}"
+    return str(schema.get("format") or schema.get("type", "any"))
+
+
+# The console
+
+
+def console_page() -> str:
+    from towpath.web.console.all_pages import PAGES as PARTS
+
+    return page(
+        "Pages of the console",
+        "What `towpath console` shows besides the [JSON API](api.md), and the forms on its pages. For operators: "
+        "[Use the console](../how-to/use-the-console.md).",
+        *(part for module in PARTS for part in console_parts(module)),
+    )
+
+
+def console_parts(module: ModuleType) -> Iterator[str]:
+    from fastapi.routing import APIRoute
+
+    from towpath.web.asking import scopes_of
+
+    routes = [route for route in module.router.routes if isinstance(route, APIRoute)]
+    rows = [
+        [f"`{method} {route.path}`", prose(route.description), " or ".join(scopes_of(route)) or "open"]
+        for route in routes
+        for method in sorted(route.methods or ())
+    ]
+    for path, about, _ in rows:
+        if not about:
+            raise SystemExit(f"{path} of the console has no docstring: say what it is for")
+    yield f"## {prose(module.__doc__).partition(chr(10))[0]}"
+    yield table(["page or form", "what", "scope"], rows)
+
+
 PAGE_WRITERS: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "settings.md": settings_page,
     "events.md": events_page,
     "errors.md": errors_page,
     "schema.md": schema_page,
+    "api.md": api_page,
+    "console.md": console_page,
 }
 
 

@@ -41,7 +41,7 @@ class Measure(line.Measure):
     DEMO_PLAIN = "demo, plain foreachBatch"
     RECOVERED = "first new output after SIGKILL, beyond Spark's own start"
     FIRST_OUTPUT = "first new output after SIGKILL, from the start of the process"
-    READY = "of it: until Towpath is connected and has its Spark"
+    READY = "of it: until Towpath is connected and its Spark has done a first job"
     SPARK_START = "Spark's own start, with its first job"
     LEASE = "lease of the dead process"
 

@@ -26,7 +26,7 @@ class Recovered:
     """Times in seconds."""
 
     first_output_s: float  # from the start of the process, without the wait for the lease of the dead one
-    ready_s: float  # its part until Towpath is connected and has its Spark
+    ready_s: float  # its part until Towpath is connected and its Spark has done a first job, which has nothing to do
     lease_s: float
 
     def beyond_s(self, spark_starts_s: Sequence[float]) -> float:

@@ -68,6 +68,11 @@ class Crew:
         found: list[float] = json.loads(self._line(self._processes[0], DONE_WITHIN_S))
         return found
 
+    @property
+    def pid(self) -> int:
+        """Of the first process."""
+        return self._processes[0].pid
+
     def kill(self) -> None:
         for process in self._processes:
             process.kill()
