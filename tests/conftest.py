@@ -81,8 +81,11 @@ def postgres() -> Iterator[PostgresServer]:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
-    """One real broker for the whole run; a test makes topics of its own."""
-    with servers.kafka_server() as server:
+    """One real broker for the whole run; a test makes topics of its own.
+
+    Records of tests may carry times of long ago: the broker does not come and delete them in the middle of a test.
+    """
+    with servers.kafka_server(settings={"log.retention.check.interval.ms": str(86_400_000)}) as server:
         yield server
 
 

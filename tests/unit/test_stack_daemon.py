@@ -163,6 +163,18 @@ def test_each_start_has_a_log_of_its_own_and_the_last_one_stays(daemon: Daemon, 
     assert (tmp_path / "server.log.1").read_text() == "first\n"
 
 
+def test_one_that_becomes_another_program_is_never_without_a_command() -> None:
+    """For a moment the kernel tells none: a server that has just been started would be taken for a stranger."""
+    seen = set()
+    for _ in range(50):
+        process = subprocess.Popen(["/bin/sh", "-c", 'exec "$@"', "sh", "/bin/sleep", "0.02"])
+        while running := processes.find(process.pid):
+            seen.add(running.command)
+        process.wait()
+    assert "" not in seen
+    assert "/bin/sleep 0.02 " in seen
+
+
 def test_one_that_has_ended_and_was_not_waited_for_does_not_run() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     try:

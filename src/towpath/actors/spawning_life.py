@@ -10,12 +10,11 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from towpath.db.machine import machine
+from towpath.stack import processes
 
 LAUNCH = "SPAWNED_LAUNCH"
-PROC = Path("/proc")
 
 
 def is_here(of_machine: str | None) -> bool:
@@ -25,7 +24,8 @@ def is_here(of_machine: str | None) -> bool:
 
 def is_running(pid: int, launch_id: str) -> bool:
     """Whether the process of that launch runs here; one that has ended and is not reaped does not."""
-    return launch_id in _arguments(pid)
+    running = processes.find(pid)
+    return running is not None and running.is_marked(launch_id)
 
 
 def send_signal(pid: int, launch_id: str, which: signal.Signals, *, is_there: bool = False) -> None:
@@ -39,16 +39,10 @@ def send_signal(pid: int, launch_id: str, which: signal.Signals, *, is_there: bo
             os.kill(each, which)
 
 
-def _arguments(pid: int) -> str:
-    with suppress(OSError):
-        return (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace")
-    return ""
-
-
 def _left_behind(group: int, launch_id: str) -> Iterator[int]:
     """Processes of a group whose leader is gone."""
     sign = f"{LAUNCH}={launch_id}".encode()
-    for home in PROC.glob("[0-9]*"):
+    for home in processes.PROC.glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             fields = (home / "stat").read_text(errors="replace").rpartition(")")[2].split()
             if int(fields[2]) == group and sign in (home / "environ").read_bytes().split(b"\0"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 
 from towpath import crash
 from towpath.crash import CrashPoint
@@ -19,6 +20,7 @@ from towpath.settings import LogSettings
 
 # The client gives up after its own time; this is for its report to come.
 GRACE_S = 5.0
+CONNECT_TIMEOUT_S = 1.0
 
 
 def producer_properties(settings: LogSettings) -> dict[str, object]:
@@ -51,7 +53,7 @@ class KafkaAppender:
         check_records(records, settings.max_record_bytes)
         partitions = self._topics.count(topic)
         check_partitions(topic, records, partitions)
-        producer = self._producer()
+        producer = self._producer(topic)
         deliveries = Deliveries(producer, len(records))
         self._turn = deliveries.hand_over(topic, records, partitions, self._turn)
         crash.here(CrashPoint.APPEND_BEFORE_COMMIT)
@@ -67,11 +69,16 @@ class KafkaAppender:
         while not self._idle.empty():
             self._idle.get().close()
 
-    def _producer(self) -> Producer:
+    def _producer(self, topic: str) -> Producer:
         try:
             return self._idle.get_nowait()
         except Empty:
-            return self._client.make(Producer, producer_properties(self._client.settings))
+            producer = self._client.make(Producer, producer_properties(self._client.settings))
+        # A client asks for the number of its session as soon as it is made; one that is not connected yet asks again
+        # only half a second later. With the broker away the records themselves will tell.
+        with suppress(KafkaException):
+            producer.list_topics(topic, CONNECT_TIMEOUT_S)
+        return producer
 
     def _failure(self, deliveries: Deliveries, written: int) -> Exception:
         errors = deliveries.errors

@@ -21,7 +21,8 @@ PROPERTIES = {
     # At the end of what is committed, so that a range whose last offsets hold nothing ends too.
     "enable.partition.eof": True,
     "auto.offset.reset": "earliest",
-    "fetch.wait.max.ms": 100,
+    # What is asked for is there. A request that waits for more would only keep the next one waiting behind it.
+    "fetch.wait.max.ms": 5,
     "queued.max.messages.kbytes": 16_384,
 }
 AT_ONCE = 1_000
@@ -40,6 +41,8 @@ class KafkaReader:
         if start >= stop:
             return
         with self._consumer() as consumer:
+            # A client looks for the leaders of a topic that is new to it once a second, unless it is told to.
+            self._client.patiently(lambda left_s: consumer.list_topics(topic, left_s))
             consumer.assign([TopicPartition(topic, partition, start)])
             lowest = start
             for message in self._messages(consumer):
@@ -54,6 +57,8 @@ class KafkaReader:
                     return
                 lowest = message.offset() + 1
                 yield as_record(message)
+                if lowest == stop:
+                    return
 
     def close(self) -> None:
         while True:

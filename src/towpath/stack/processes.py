@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+OF_THE_KERNEL = 0x00200000  # PF_KTHREAD
+BECOMING_S = 0.5
+LOOK_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +34,23 @@ def find(pid: int) -> Running | None:
     """The process of that number."""
     if not _has_proc():
         return next(_ps("-p", str(pid)), None)
-    try:
-        # The name of the program stands in brackets and may hold anything, brackets too.
-        state, _, group = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()[:3]
-        command = (PROC / str(pid) / "cmdline").read_bytes()
-        threads = sum(1 for _ in (PROC / str(pid) / "task").iterdir())
-    except OSError:
-        return None
-    if state in "ZX" and threads <= 1:
-        return None
-    return Running(pid, int(group), os.fsdecode(command.replace(b"\0", b" ")))
+    # While a process becomes another program, and while it ends, the kernel tells no command: asked until it is one or
+    # the other. Threads of the kernel never have one, and a program may have taken its own away.
+    deadline = time.monotonic() + BECOMING_S
+    while True:
+        try:
+            # The name of the program stands in brackets and may hold anything, brackets too.
+            fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            command = (PROC / str(pid) / "cmdline").read_bytes()
+            threads = sum(1 for _ in (PROC / str(pid) / "task").iterdir())
+        except OSError:
+            return None
+        has_ended = fields[0] in "ZX"
+        if has_ended and threads <= 1:
+            return None
+        if command or has_ended or int(fields[6]) & OF_THE_KERNEL or time.monotonic() > deadline:
+            return Running(pid, int(fields[2]), os.fsdecode(command.replace(b"\0", b" ")))
+        time.sleep(LOOK_S)
 
 
 def group_members(group: int) -> list[Running]:
