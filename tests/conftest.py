@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import hypothesis
 import pytest
+from tests.support.postgres_template import PostgresTemplate
 from tests.support.quiet import LEASE_S, Quiet
 
 import towpath
@@ -74,9 +74,15 @@ def logging_as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One real server for the whole run; each test gets a schema of its own."""
+    """One real server for the whole run; each test gets a database or a schema of its own."""
     with postgres_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres: PostgresServer) -> PostgresTemplate:
+    """One database of that server with all its tables, for tests to take copies of."""
+    return PostgresTemplate(postgres.url)
 
 
 @pytest.fixture(scope="session")
@@ -104,12 +110,14 @@ def spark_cluster() -> Iterator[SparkCluster]:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def database_settings(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
-    """The `[database]` settings of an empty database, on each of the two in turn."""
+def database_settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    """The `[database]` settings of a new database without rows, on each of the two in turn."""
     if request.param == "sqlite":
-        return {"url": f"sqlite:///{tmp_path}/towpath.db", "synchronous": "normal"}
-    server: PostgresServer = request.getfixturevalue("postgres")
-    return {"url": server.url, "schema": f"t{uuid4().hex[:16]}"}
+        yield {"url": f"sqlite:///{tmp_path}/towpath.db", "synchronous": "normal"}
+    else:
+        template: PostgresTemplate = request.getfixturevalue("postgres_template")
+        with template.copied() as settings:
+            yield settings
 
 
 @pytest.fixture

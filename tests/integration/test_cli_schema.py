@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 from tests.support.cli import CommandLine
+from tests.support.postgres_template import without_tables
 from tests.support.tables import by_hand
 
 from towpath.db.migrations import known
 from towpath.runtime import Runtime
 
 FOLDERS = {"sqlite": ("sqlite", "sqlite_beats"), "postgr": ("postgres",)}
+
+
+@pytest.fixture
+def database_settings(database_settings: dict[str, Any]) -> dict[str, Any]:
+    return without_tables(database_settings)
 
 
 def states(command: CommandLine) -> set[str]:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.support.postgres_template import without_tables
 from tests.support.tables import rows
 
 import towpath
@@ -24,6 +25,11 @@ ITEM = """
 insert into desk_job_item (job_id, number, case_id, state, said)
 values ('{id}', {number}, '{case}', '{state}', {said})
 """
+
+
+@pytest.fixture
+def database_settings(database_settings: dict[str, Any]) -> dict[str, Any]:
+    return without_tables(database_settings)
 
 
 def test_what_has_its_outcome_is_not_done_again(

@@ -10,6 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.support.postgres_template import without_tables
 from tests.support.programs import run_together
 from tests.support.tables import by_hand, rows
 
@@ -21,6 +22,11 @@ from towpath.db.open import connect_database, open_database
 from towpath.errors import DatabaseUnavailable, SchemaDiffers, SchemaError, SchemaTooNew, SchemaTooOld
 from towpath.settings import DatabaseSettings
 from towpath.stack.postgres import PostgresServer
+
+
+@pytest.fixture
+def database_settings(database_settings: dict[str, Any]) -> dict[str, Any]:
+    return without_tables(database_settings)
 
 
 @pytest.fixture

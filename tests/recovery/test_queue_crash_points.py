@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.recovery.actors.test_kills import ACTOR_POINTS
 from tests.recovery.delivery.points import ELSEWHERE
@@ -21,6 +23,7 @@ from tests.recovery.test_launcher_kills import LAUNCHER_POINTS
 from tests.recovery.test_log_crash_points import LOG_POINTS
 from tests.recovery.test_schedule_kills import SCHEDULE_POINTS
 from tests.recovery.test_supervision_kills import SUPERVISION_POINTS
+from tests.support.postgres_template import without_tables
 
 from towpath.crash import CrashPoint
 
@@ -50,6 +53,11 @@ CASES = [
     }
     for scenario in SCENARIOS.get(point, (None,))
 ]
+
+
+@pytest.fixture
+def database_settings(database_settings: dict[str, Any]) -> dict[str, Any]:
+    return without_tables(database_settings)
 
 
 def name(case: CrashPoint | Scenario | None) -> str:
