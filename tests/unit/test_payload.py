@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -109,3 +110,17 @@ def test_typed_text_that_is_not_json_is_refused(text: str) -> None:
 
 def test_typed_text_is_read() -> None:
     assert from_json(' {"a": [1, null, "ü"]} ') == {"a": [1, None, "ü"]}
+
+
+@pytest.mark.parametrize("text", ["0.1", "-0.0", "1.50", "1E3", "1e-7", "123456789012345678901234567890", "4.35"])
+def test_typed_numbers_that_are_kept(text: str) -> None:
+    assert float(to_json(from_json(text), LIMIT)) == float(text)
+    assert Decimal(to_json(from_json(text), LIMIT)) == Decimal(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["0.12345678901234567890", "1e400", "-1e400", "1e-400", f"1e{10**30}", "9007199254740993.0"]
+)
+def test_typed_numbers_that_would_become_others_are_refused(text: str) -> None:
+    with pytest.raises(BadPayload, match="would become .*send it as a text"):
+        from_json(f'{{"n": {text}}}')

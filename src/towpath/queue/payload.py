@@ -8,6 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -72,8 +73,18 @@ def from_json(text: str, what: str = "payload") -> Any:
             raise ValueError("a key stands twice in one object")
         return found
 
+    def unchanged(number: str) -> float:
+        value = float(number)
+        try:
+            is_kept = Decimal(repr(value)) == Decimal(number)
+        except InvalidOperation:  # an exponent beyond all bounds
+            is_kept = False
+        if not is_kept:
+            raise ValueError(f"{number} would become {value!r}: the queue keeps numbers of 64 bits; send it as a text")
+        return value
+
     try:
-        return json.loads(text, parse_constant=refuse, object_pairs_hook=without_repeats)
+        return json.loads(text, parse_constant=refuse, parse_float=unchanged, object_pairs_hook=without_repeats)
     except (ValueError, RecursionError) as error:
         raise BadPayload(f"the {what} is not JSON: {error}") from error
 
