@@ -168,6 +168,8 @@ def type_name(kind: Any) -> str:
         return "none"
     if origin is None and isinstance(kind, type):
         return enum_choices(kind) if issubclass(kind, Enum) else kind.__name__
+    if origin is list and isinstance(inner[0], type) and issubclass(inner[0], BaseModel):
+        return "list of tables"
     return str(kind)
 
 

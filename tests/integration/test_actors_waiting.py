@@ -16,7 +16,7 @@ from tests.support.actors import (
     payload_of,
 )
 
-from towpath.actors import End, Failed, Sleep, Turn, Wait
+from towpath.actors import End, Failed, Sleep, Turn, Wait, host
 from towpath.actors.phase import Phase
 from towpath.errors import RequestDied
 from towpath.queue import Message
@@ -67,7 +67,8 @@ def test_a_wait_that_takes_too_long(theatre: Theatre) -> None:
     assert theatre.history("asker")[1:4] == [("Ask", "OK"), ("Heard", "OK"), ("Nothing", "OK")]
 
 
-def test_a_question_that_dies(theatre: Theatre) -> None:
+def test_a_question_that_dies(theatre: Theatre, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "STRAYS_EVERY_S", 0.2)  # what nobody answers is looked for now and then
     theatre.runtime.queue.inbox("work")
     ids: list[str] = []
 
