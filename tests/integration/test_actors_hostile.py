@@ -110,7 +110,7 @@ def test_a_wait_in_vain_is_in_vain_also_when_its_process_dies_then(make_quiet: A
     first.process.stop()
     second = make_quiet()
     rounds(hosted(second))
-    assert second.runtime.actors.outbox().wait(run, timeout_s=1).payload == "nothing"
+    assert second.runtime.actors.outbox().wait(run, timeout_s=30).payload == "nothing"
     history = [(each.function, each.state, each.reason) for each in second.runtime.actors.history("asker")][::-1]
     assert history[2:] == [("Heard", "OK", "timed out"), ("Nothing", "OK", None), ("End", "OK", None)]
 

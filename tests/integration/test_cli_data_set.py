@@ -34,11 +34,12 @@ def ready(runtime: Runtime, tmp_path: Path, kind: str, *parents: str) -> str:
     return id
 
 
-def test_list(command: CommandLine, crawl: str) -> None:
+def test_list(command: CommandLine, crawl: str, runtime: Runtime) -> None:
+    runtime.database.shift_clock(2.5 * 3600)
     head, *lines = command.ok("data-set", "list").lines
     assert head.split()[:3] == ["data", "set", "kind"]
     assert [line.split()[1] for line in lines] == ["documents", "crawl"]
-    assert lines[1].split() == [crawl, "crawl", "a.test", "ready", "1,234", "4.9", "KiB", "0s", "run", "1"]
+    assert lines[1].split() == [crawl, "crawl", "a.test", "ready", "1,234", "4.9", "KiB", "2h", "run", "1"]
     assert command.ok("data-set", "list", "--kind", "crawl", "--about", "b.test", "--json").json["items"] == []
     [item] = command.ok("data-set", "list", "--state", "ready", "--json").json["items"]
     assert (item["id"], item["facts"]) == (crawl, {"not_modified": 7})

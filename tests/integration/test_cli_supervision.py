@@ -68,6 +68,7 @@ def test_a_process_from_its_start_to_its_end(kept: Keeping, command: CommandLine
         assert command.ok(*words).lines
     listed = {row["id"]: row for row in command.ok("process", "list", "--json").json["items"]}
     assert listed[first.process_id]["launch"] == 1
+    wait_until(lambda: kept.log("worker"), WAIT_S, "what it has printed")
     assert command.ok("process", "logs", "worker").lines == [f"ready {first.process_id}"]
     assert command.ok("process", "logs", "broken", "--last", "1").lines == ["no luck"]
     deaths = command.ok("process", "deaths", "broken", "--json").json["items"]
@@ -271,7 +272,8 @@ def test_up_right_after_everything_was_killed(project: Path, runtime: Runtime, s
     before = {duty.name: duty.launch for duty in kept.duties()}
     for duty in kept.duties():
         looked = SubprocessLauncher(Path(runtime.settings.supervision.directory)).look(duty.handle or "")
-        os.kill(looked.keeper or 0, signal.SIGKILL)
+        assert looked.keeper
+        os.kill(looked.keeper, signal.SIGKILL)
     runtime.database.shift_clock(set_by_s)
     done = towpath("up", cwd=project)
     assert done.returncode == 0, done.stderr

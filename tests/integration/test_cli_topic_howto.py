@@ -14,7 +14,7 @@ from towpath.stack.kafka import KafkaServer
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-TIMEOUT_S = 60
+TIMEOUT_S = 160
 ENDLESS = ("towpath topic tail ", "towpath stack up ")
 
 

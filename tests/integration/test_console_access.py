@@ -594,6 +594,7 @@ def test_pages_that_ask_at_once_get_one_answer_each_session_its_own(
 
 
 def test_who_asks_while_an_answer_is_made_gets_it(make_visitor: MakeVisitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "FRESH_S", 3600.0)
     visitor = make_visitor("viewer")
     asked, may_answer, asked_for = [], threading.Event(), threading.Event()
     inboxes = Browser.inboxes

@@ -257,7 +257,7 @@ def test_one_that_failed_is_started_again_where_it_did(theatre: Theatre, operato
     page = operator.text("/actors/doer/main")
     assert "Go on from Do…" in page
     operator.done("/actors/doer/main/restart")
-    assert theatre.rest_of("doer").phase is Phase.ENDED
+    wait_until(lambda: theatre.actors.instance("doer").phase is Phase.ENDED, what="it goes on")
     assert "only what has failed is started again" in operator.refused("/actors/doer/main/restart", 409)
 
 
@@ -268,7 +268,7 @@ def test_its_fields_are_changed_before_it_is_started_again(theatre: Theatre, ope
     assert operator.post("/actors/doer/main/restart", state="Do", fields="{").status_code == 422
     assert operator.post("/actors/doer/main/restart", state="Do", fields='{"x": 1}').status_code == 422
     operator.done("/actors/doer/main/restart", state="Do", fields='{"what": "other"}')
-    assert theatre.rest_of("doer").phase is Phase.ENDED
+    wait_until(lambda: theatre.actors.instance("doer").phase is Phase.ENDED, what="it goes on")
     assert theatre.messages("doer")[3].payload == {"what": "other"}
 
 

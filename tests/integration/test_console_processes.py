@@ -60,6 +60,7 @@ def test_a_process_is_shown_restarted_and_stopped(kept: Keeping, make_visitor: M
     page = viewer.text("/processes")
     assert "1 of 1 ready" in page
     assert "copies &lt;b&gt;files&lt;/b&gt;" in page
+    wait_until(lambda: any(line.startswith("line 149 ") for line in kept.log("worker")), what="what it has printed")
     page = viewer.text("/processes/worker")
     assert f"/queue/messages/{message_id}" in page  # what it owns
     assert "line 149 &lt;script&gt;alert(1)&lt;/script&gt;" in page

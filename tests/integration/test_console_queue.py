@@ -102,7 +102,7 @@ def test_a_waiting_message_is_edited_if_nobody_was_faster(
 def test_a_request_is_answered_and_moved(make_visitor: MakeVisitor, runtime: Runtime, sent: str) -> None:
     visitor = make_visitor("operator")
     visitor.done(f"/queue/messages/{sent}/reply", payload='{"hello": 1}', back="/queue")
-    answer = runtime.queue.outbox("alice").wait(sent, timeout_s=5)
+    answer = runtime.queue.outbox("alice").wait(sent, timeout_s=30)
     assert answer.payload == {"hello": 1}
     page = visitor.text(f"/queue/messages/{sent}")
     assert "Set NEW" in page

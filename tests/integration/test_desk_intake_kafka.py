@@ -14,6 +14,7 @@ from towpath.flow.error_record import error_records
 from towpath.flow.worker.report import Failed
 from towpath.runtime import Runtime
 from towpath.stack.kafka import KafkaServer
+from towpath.testing.waiting import wait_until
 
 
 def test_transactions_and_partitions(
@@ -29,8 +30,11 @@ def test_transactions_and_partitions(
             tx.append(flow.topics.errors, errors_of(flow, range(number * 10, number * 10 + 10)))
     with pytest.raises(ZeroDivisionError), producer.transaction() as tx:
         tx.append(flow.topics.errors, errors_of(flow, range(100, 110)))
+        tx.flush()  # the broker has them, and has to undo them
         raise ZeroDivisionError
     producer.close()
+    log, errors = desk.log, flow.topics.errors
+    wait_until(lambda: log.ends(errors) == log.written_ends(errors), what="the ends of all transactions")
     intake = intake_of(desk)
     assert take_all(intake) == 40
     offsets = rows(desk.database, "select start_offset from desk_case order by 1")

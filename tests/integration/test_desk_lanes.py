@@ -131,16 +131,16 @@ def test_an_unknown_lane_is_said_to_be_that(sent: Sent) -> None:
 
 
 def test_jitter_spreads_what_is_due_and_never_goes_before(sent: Sent, order: str) -> None:
-    cases = waiting(sent, 40, 60, jitter_s=100)
+    cases = waiting(sent, 160, 60, jitter_s=100)
     sent.shift(60.5)
     early = sent.run_replayer()
-    assert early < 10
+    assert early < 40
     sent.shift(110)
     sent.run_replayer()
     half = len(sent.came_back())
-    assert early <= half <= 40
+    assert early <= half <= 160
     if order == "all-due":
-        assert 10 < half < 35
+        assert 40 < half < 140
     sent.shift(161)
     sent.run_replayer()
     assert sent.came_back() == sorted((case, 2) for case in cases)

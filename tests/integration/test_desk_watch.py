@@ -17,7 +17,7 @@ S = 1_000_000
 
 @pytest.fixture
 def runtime(make_runtime: Callable[..., Runtime]) -> Runtime:
-    return make_runtime(notify={"lane_stuck_s": 60, "growing_cases": 3, "growing_s": 100, "repeat_s": 3600})
+    return make_runtime(notify={"lane_stuck_s": 3600, "growing_cases": 3, "growing_s": 100, "repeat_s": 3600})
 
 
 def watch(runtime: Runtime) -> DeskWatch:
@@ -59,7 +59,7 @@ def lane(runtime: Runtime, partition: int, is_paused: int = 0) -> None:
 
 def test_nothing_is_told_of_a_desk_that_works(runtime: Runtime, now: int) -> None:
     lane(runtime, 0)
-    case(runtime, now, "waiting", lane=0, due_at=now - 59 * S)
+    case(runtime, now, "waiting", lane=0, due_at=now - 3540 * S)
     case(runtime, now, "waiting", lane=0, due_at=now + 100 * S)
     case(runtime, now)
     case(runtime, now)
@@ -71,7 +71,7 @@ def test_a_lane_that_is_stuck_is_told_once(runtime: Runtime, now: int) -> None:
     lane(runtime, 1)
     lane(runtime, 2, is_paused=1)  # somebody wants that
     for number in range(3):
-        case(runtime, now, "waiting", lane=number, due_at=now - (61 if number != 1 else 30) * S)
+        case(runtime, now, "waiting", lane=number, due_at=now - (3601 if number != 1 else 1800) * S)
     assert watch(runtime).look() == 1
     assert watch(runtime).look() == 1
     [notice] = runtime.notify.page()

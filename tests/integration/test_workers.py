@@ -24,7 +24,7 @@ def worker(request: pytest.FixtureRequest, runtime: Runtime) -> Iterator[Worker]
 
 
 def ask(runtime: Runtime, function: str = "DO", payload: Any = None) -> Answer:
-    return runtime.queue.outbox("me").request("work", function, payload, timeout_s=8)
+    return runtime.queue.outbox("me").request("work", function, payload, timeout_s=30)
 
 
 def test_the_returned_value_is_the_answer(runtime: Runtime, worker: Worker) -> None:

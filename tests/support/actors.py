@@ -174,10 +174,14 @@ class Theatre:
 
     def rest_of(self, actor: str, instance: str = "main", timeout_s: float = 30) -> Instance:
         """How it came to rest."""
-        wait_until(
-            lambda: self.actors.instance(actor, instance).phase in (Phase.ENDED, Phase.FAILED), timeout_s=timeout_s
-        )
-        return self.actors.instance(actor, instance)
+
+        def rested() -> Instance | None:
+            found = self.actors.instance(actor, instance)
+            return found if found.phase in (Phase.ENDED, Phase.FAILED) else None
+
+        found = wait_until(rested, timeout_s)
+        assert found is not None
+        return found
 
     def history(self, actor: str, instance: str = "main") -> list[tuple[str, str]]:
         """Function and state of all its messages, oldest first."""

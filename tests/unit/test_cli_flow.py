@@ -27,6 +27,7 @@ from towpath.log import NewRecord
 from towpath.runtime import Runtime
 
 FLOW, STAGE = "shop", "events"
+TWO_HOURS = 2 * 3600 * 1_000_000
 TOPOLOGY = {
     "topics": ["events"],
     "steps": [
@@ -87,10 +88,10 @@ def waiting(pilot: Pilot, now: int) -> Pilot:
 
 
 def test_the_list_for_people_and_for_programs(runtime: Runtime, put: Any, command: CommandLine) -> None:
-    put(lambda pilot, now: pilot.moved(PilotState.EXTRACT, now))
+    put(lambda pilot, now: pilot.moved(PilotState.EXTRACT, now - TWO_HOURS))
     head, row = command.ok("flow", "list").lines
     assert head.split() == ["flow", "stage", "state", "for", "rate/s", "lag", "run", "by"]
-    assert row.split() == [FLOW, STAGE, "extract", "0s", "12.5", "300", runtime.process().id]
+    assert row.split() == [FLOW, STAGE, "extract", "2h", "12.5", "300", runtime.process().id]
     [item] = command.ok("flow", "list", "--json").json["items"]
     assert (item["state"], item["lag"], item["is_run"], item["runner"]) == ("extract", 300, True, "alive")
 

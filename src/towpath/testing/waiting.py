@@ -11,7 +11,7 @@ T = TypeVar("T")
 INTERVAL_S = 0.01
 
 
-def wait_until(condition: Callable[[], T], timeout_s: float = 10.0, what: str = "the condition") -> T:
+def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "the condition") -> T:
     """Call `condition` until what it returns is true, and return that; raise `TimeoutError` after the limit."""
     deadline = time.monotonic() + timeout_s
     while True:

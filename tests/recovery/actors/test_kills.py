@@ -91,7 +91,7 @@ def check(scene: Scene, expected: Walk) -> None:
     assert scene.sent == expected.sent
     instance = scene.runtime.actors.instance(scene.actor)
     assert instance.phase is (Phase.FAILED if expected.has_failed else Phase.ENDED)
-    answer = scene.runtime.actors.outbox().wait(scene.run_id, timeout_s=5)
+    answer = scene.runtime.actors.outbox().wait(scene.run_id, timeout_s=30)
     if expected.has_failed:
         assert f"died in {expected.history[-2][0]}" in answer.payload["error"]
     else:
