@@ -128,6 +128,12 @@ def halt(runtime: Runtime) -> None:
         stages.release(tx, "steered", "events", owner, pilot)
 
 
+def is_at_work(runtime: Runtime) -> bool:
+    with runtime.database.read() as tx:
+        [stage] = StageStore(runtime.database).list(tx, "steered")
+    return stage.pilot.state == "transform"
+
+
 def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(home: Path) -> None:
     with towpath.connect() as runtime:
         runtime.log.create_topic("events", 1)
@@ -137,14 +143,14 @@ def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(hom
         log = home / LOG
         with log.open("w") as file, started("run", "../flows/steered.py", "--name", "at-work", stderr=file) as process:
             wait_until(lambda: loaded(home) == [("a", 1)] or process.poll(), 120, "the first record")
-            assert "done: paused" in said("flow", "pause", "steered", "--why", "x")
+            assert "done: paused" in said("flow", "pause", "steered", "--wait", "50", "--why", "x")
             send(runtime, {"id": "b"})
             assert (state(), state("is_run")) == ("paused", True)
-            assert "done: " in said("flow", "resume", "steered", "--why", "x")
+            assert "done: " in said("flow", "resume", "steered", "--wait", "50", "--why", "x")
             wait_until(lambda: loaded(home) == [("a", 1), ("b", 2)], 60, "the record that came in the pause")
 
             shutil.rmtree(home / "results")
-            assert "in generation 2 now" in said("flow", "reset", "steered", "--yes", "--why", "x")
+            assert "in generation 2 now" in said("flow", "reset", "steered", "--yes", "--wait", "50", "--why", "x")
             wait_until(lambda: loaded(home) == [("a", 1), ("b", 2)], 60, "all records once more")
 
             send(runtime, {"id": "c", "rest": 300})
@@ -153,7 +159,7 @@ def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(hom
             wait_until(lambda: "stopping after this batch; again to leave at once" in log.read_text())
             assert state() == "transform"
             process.send_signal(signal.SIGTERM)
-            assert process.wait(10) == 130
+            assert process.wait(60) == 130
         assert state("runner") == "stopped"
         assert str(state("owner")).startswith("at-work-")
 
@@ -165,9 +171,10 @@ def test_a_flow_ends_when_the_java_of_spark_is_killed_and_goes_on_when_started_a
         log = home / LOG
         with log.open("w") as file, started("run", "../flows/steered.py", stderr=file) as process:
             wait_until(lambda: loaded(home) == [("a", 1)] or process.poll(), 120, "the first record")
-            [java] = [each for each in tree.descendants(process.pid) if b"java" in each.command.partition(b"\0")[0]]
+            # Java comes before what it starts itself for a moment, which has "java" in its path as well.
+            [java, *_] = [each for each in tree.descendants(process.pid) if b"java" in each.command.partition(b"\0")[0]]
             send(runtime, {"id": "b", "rest": 8})
-            wait_until(lambda: state() == "transform" or process.poll(), 60, "a batch at work")
+            wait_until(lambda: is_at_work(runtime) or process.poll(), 60, "a batch at work")
             os.kill(java.pid, signal.SIGKILL)
             assert process.wait(60) == 1
         assert "Spark's Java process was ended by SIGKILL; start the flow again" in log.read_text()

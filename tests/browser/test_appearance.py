@@ -24,6 +24,7 @@ def set_theme(page: Page, theme: str) -> None:
     page.get_by_label("Colours").select_option(theme)
     page.get_by_role("button", name="Set").click()
     expect(page.locator("html")).to_have_attribute("data-theme", theme)
+    page.wait_for_load_state()  # with its style sheet
 
 
 def test_colours_are_the_systems_until_somebody_chooses(people: People) -> None:

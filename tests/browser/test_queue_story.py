@@ -22,6 +22,7 @@ def test_edit_and_move(people: People, runtime: Runtime, hand: str) -> None:
     use = HANDS[hand]
     page = people.page("operator", "/queue", name="bob")
     use.press(page.locator("tbody").get_by_role("link", name="greeter"))
+    page.wait_for_url("**/queue/messages?inbox=greeter*")
     use.press(page.locator("tbody a").first)
     act(page, use, "Edit", payload='{"name": "Grace"}', why="the name was wrong")
     expect(page.get_by_role("status")).to_have_text("the message is changed")

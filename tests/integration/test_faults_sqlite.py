@@ -25,10 +25,14 @@ from towpath.testing.waiting import wait_until
 NOBODY = 65534
 
 
-def settings(home: Path) -> Settings:
+def settings(home: Path, lock_timeout_s: float = 0.1) -> Settings:
     return Settings.model_validate(
         {
-            "database": {"url": f"sqlite:///{home}/towpath.db", "synchronous": "normal", "lock_timeout_s": 0.1},
+            "database": {
+                "url": f"sqlite:///{home}/towpath.db",
+                "synchronous": "normal",
+                "lock_timeout_s": lock_timeout_s,
+            },
             "process": {"heartbeat_s": LEASE_S / 5, "lease_s": LEASE_S},
         }
     )
@@ -103,7 +107,7 @@ def test_a_heartbeat_does_not_wait_for_a_long_write(quiet: Quiet, tmp_path: Path
 
 
 def test_services_wait_and_go_on(tmp_path: Path) -> None:
-    with Runtime(settings(tmp_path)) as runtime:
+    with Runtime(settings(tmp_path, lock_timeout_s=2.0)) as runtime:
         worker = runtime.queue.synchronous("work")
         worker.on("DO")(lambda message: message.payload)
         happened: list[Event] = []

@@ -165,7 +165,7 @@ def test_a_source_on_the_driver_says_why(spark: SparkSession, local: Runtime, tm
 
     writer = read_stream(spark, local.log, ["clicks"]).writeStream.foreachBatch(replace_topic)
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-    error = failure(lambda: query.awaitTermination(30))
+    error = failure(lambda: query.awaitTermination(240))
     assert not is_step_failure(error)
     assert code_of(error, PilotState.EXTRACT) == 5
 

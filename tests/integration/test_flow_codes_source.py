@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ pytestmark = pytest.mark.timeout(300)  # they go through several outages, one af
 
 SOURCE = "in"
 TIMEOUT_S = 3.0  # how long a flow waits for the broker before it says so
+PATIENT_S = 60.0
 
 
 @dataclass
@@ -74,6 +75,15 @@ def world(broker: Broker, spark: SparkSession, tmp_path: Path) -> Iterator[World
     made = world_on(broker.server, spark, tmp_path, TIMEOUT_S)
     yield made
     broker.mend()
+    made.close()
+
+
+@pytest.fixture
+def sending(world: World) -> Iterator[World]:
+    """The same place for what the test itself asks of a broker that may have just begun."""
+    place = replace(world.place, log={**world.place.log, "timeout_s": PATIENT_S})
+    made = World(world.spark, place, world.home)
+    yield made
     made.close()
 
 
@@ -117,29 +127,37 @@ def delete(world: World, source: str) -> None:
 @produces(ErrorCode.LOG_UNAVAILABLE)
 @pytest.mark.parametrize("act", [lambda broker: broker.server.stop(), Broker.cut], ids=["stopped", "cut off"])
 def test_a_broker_that_is_away_is_waited_for(
-    world: World, broker: Broker, flow: Flow, source: str, produced: Produced, act: Callable[[Broker], None]
+    world: World,
+    sending: World,
+    broker: Broker,
+    flow: Flow,
+    source: str,
+    produced: Produced,
+    act: Callable[[Broker], None],
 ) -> None:
-    world.send(source, numbers(*range(10)))
+    sending.send(source, numbers(*range(10)))
     with driven(world, flow, produced) as drive:
         drive.wait_until_done(10)
         act(broker)
         assert drive.wait_for_trouble(ErrorCode.LOG_UNAVAILABLE)["failing"] == "extract"
         broker.mend()
-        world.send(source, numbers(*range(10, 20)))
+        sending.send(source, numbers(*range(10, 20)))
         drive.wait_until_done(20)
     assert arrived(world) == list(range(20))
     assert {code for code, _ in troubles(world)} == {ErrorCode.LOG_UNAVAILABLE}
 
 
 @produces(ErrorCode.TOPIC_NOT_FOUND)
-def test_a_topic_that_is_deleted_is_waited_for(world: World, flow: Flow, source: str, produced: Produced) -> None:
+def test_a_topic_that_is_deleted_is_waited_for(
+    world: World, sending: World, flow: Flow, source: str, produced: Produced
+) -> None:
     """Made again it is another topic, which is read from its start; here it has as many records as the first had."""
-    world.send(source, numbers(*range(10)), partitions=1)
+    sending.send(source, numbers(*range(10)), partitions=1)
     with driven(world, flow, produced) as drive:
         drive.wait_until_done(10)
-        delete(world, source)
+        delete(sending, source)
         drive.wait_for_trouble(ErrorCode.TOPIC_NOT_FOUND)
-        world.send(source, numbers(*range(10, 20)), partitions=1)
+        sending.send(source, numbers(*range(10, 20)), partitions=1)
         drive.wait_until_done(20)
         assert generations(drive) == 2
     assert arrived(world) == list(range(20))
@@ -148,15 +166,15 @@ def test_a_topic_that_is_deleted_is_waited_for(world: World, flow: Flow, source:
 @produces(ErrorCode.OFFSET_NOT_AVAILABLE)
 @pytest.mark.parametrize("more", [0, 30])
 def test_a_topic_made_again_under_a_running_flow(
-    world: World, flow: Flow, source: str, produced: Produced, more: int
+    world: World, sending: World, flow: Flow, source: str, produced: Produced, more: int
 ) -> None:
     """With fewer partitions, and with fewer or with more records than before."""
-    world.send(source, numbers(*range(20)), partitions=3)
+    sending.send(source, numbers(*range(20)), partitions=3)
     with driven(world, flow, produced) as drive:
         drive.wait_until_done(20)
-        delete(world, source)
-        world.runtime.log.create_topic(source, 1)
-        put(world, source, 0, *range(20, 25 + more))
+        delete(sending, source)
+        sending.runtime.log.create_topic(source, 1)
+        put(sending, source, 0, *range(20, 25 + more))
         drive.wait_until_done(25 + more)
         assert generations(drive) == 2
     assert arrived(world) == list(range(25 + more))
@@ -165,19 +183,19 @@ def test_a_topic_made_again_under_a_running_flow(
 
 @produces(ErrorCode.PARTITION_NOT_FOUND, ErrorCode.OFFSET_NOT_AVAILABLE)
 def test_a_broker_that_was_put_back_to_an_older_copy_of_its_data(
-    world: World, broker: Broker, flow: Flow, source: str, produced: Produced, tmp_path: Path
+    world: World, sending: World, broker: Broker, flow: Flow, source: str, produced: Produced, tmp_path: Path
 ) -> None:
     """The topic is the same one, but a partition of it is gone, and where the flow stands there is nothing any more."""
-    log = world.runtime.log
+    log = sending.runtime.log
     log.create_topic(source, 1)
-    put(world, source, 0, 0, 1)
+    put(sending, source, 0, 0, 1)
     world.run(flow)
     broker.server.stop()
     shutil.copytree(broker.data(), tmp_path / "copy")
     broker.server.start()
     log.add_partitions(source, 2)
-    put(world, source, 0, *range(2, 10))
-    put(world, source, 1, *range(10, 15))
+    put(sending, source, 0, *range(2, 10))
+    put(sending, source, 1, *range(10, 15))
     with driven(world, flow, produced) as drive:
         drive.wait_until_done(15)
         broker.server.stop()
@@ -189,9 +207,9 @@ def test_a_broker_that_was_put_back_to_an_older_copy_of_its_data(
         assert "partition 1" in drive.wait_for_trouble(ErrorCode.PARTITION_NOT_FOUND)["last_error"]["message"]
         log.add_partitions(source, 2)
         drive.wait_for(lambda: generations(drive) == 2 and drive.pilot["state"] == "extract")
-        world.connect()  # with clients that have written nothing: Kafka counts what each of the others has sent
-        put(world, source, 0, *range(2, 10), 20, 21)  # who had sent what is lost sends it again
-        put(world, source, 1, *range(10, 15), 22)
+        sending.connect()  # with clients that have written nothing: Kafka counts what each of the others has sent
+        put(sending, source, 0, *range(2, 10), 20, 21)  # who had sent what is lost sends it again
+        put(sending, source, 1, *range(10, 15), 22)
         drive.wait_until_done(15 + 10 + 6)
     assert arrived(world) == [*range(15), 20, 21, 22]
     told = sorted(world.errors(flow), key=lambda each: each.partition)
@@ -201,11 +219,13 @@ def test_a_broker_that_was_put_back_to_an_older_copy_of_its_data(
 
 
 @produces(ErrorCode.OFFSET_NOT_AVAILABLE)
-def test_records_that_expired_are_a_gap(world: World, flow: Flow, source: str, produced: Produced) -> None:
-    world.send(source, numbers(0), partitions=1)
+def test_records_that_expired_are_a_gap(
+    world: World, sending: World, flow: Flow, source: str, produced: Produced
+) -> None:
+    sending.send(source, numbers(0), partitions=1)
     world.run(flow)
-    world.send(source, numbers(*range(1, 8)))
-    world.runtime.log.delete_before(source, {0: 4})
+    sending.send(source, numbers(*range(1, 8)))
+    sending.runtime.log.delete_before(source, {0: 4})
     world.run(flow)
     assert arrived(world) == [0, 4, 5, 6, 7]
 

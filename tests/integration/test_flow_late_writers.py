@@ -107,7 +107,7 @@ def test_marks_that_were_deleted_are_missed(world: World, name: str, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr("towpath.flow.batch_run.BatchRun._tell", halting)
         assert set(world.run(flow).values()) == {PilotState.HALTED}
-    assert numbers(world, name) == [0, 1, 2, 3]
+    wait_until(lambda: numbers(world, name) == [0, 1, 2, 3], what="a commit becomes visible")
     log.delete_topic(f"{name}.marks")
     wait_until(lambda: f"{name}.marks" not in {each.name for each in log.topics()}, 30)
     ask(world, flow, WishKind.RESUME)

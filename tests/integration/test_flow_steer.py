@@ -41,8 +41,9 @@ def stage_of(world: World, flow: str, stage: str) -> Stage:
 def ask(world: World, stage: str, kind: WishKind, **arguments: Any) -> Wish:
     database = world.runtime.database
     with database.transaction() as tx:
-        StageStore(database).ask(tx, "f", stage, kind, "ada", "trying", arguments)
-    wish = stage_of(world, "f", stage).wish
+        stages = StageStore(database)
+        stages.ask(tx, "f", stage, kind, "ada", "trying", arguments)
+        wish = stages.read(tx, "f", stage).wish  # before anybody can grant it
     assert wish is not None
     return wish
 

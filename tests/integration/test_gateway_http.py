@@ -23,6 +23,7 @@ from towpath.errors import (
     TransactionUnknown,
 )
 from towpath.runtime import Runtime
+from towpath.testing.clock import SettableClock
 from towpath.web.app import build_app
 
 PREFIX = "/gateway/v1"
@@ -205,7 +206,8 @@ def test_uploads_that_cannot_be(make: Make, sent: Any, status: int, code: str | 
     assert code in (None, error_of(answer)["code"])
 
 
-def test_who_asks_too_often_waits(make: Make) -> None:
+def test_who_asks_too_often_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("towpath.web.visiting.time", SettableClock())  # no time passes for the limits
     runtime = make(requests_per_s=1)
     ada, bob = person(runtime, "ada"), person(runtime, "bob")
     answers = [ada.get(f"{PREFIX}/streams") for _ in range(6)]
@@ -215,7 +217,8 @@ def test_who_asks_too_often_waits(make: Make) -> None:
     assert bob.get(f"{PREFIX}/streams").status_code == 200
 
 
-def test_who_sends_too_much_waits(make: Make) -> None:
+def test_who_sends_too_much_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("towpath.web.visiting.time", SettableClock())
     runtime = make(bytes_per_s=10)
     ada = person(runtime, "ada")
     upload = opened(ada)

@@ -205,15 +205,16 @@ def test_an_answer_that_takes_too_long_leaves_it_open_and_is_not_asked_for_twice
 
 
 def test_what_was_ended_while_its_start_was_under_way_does_not_run(docker_engine: TestEngine, rig: Rig) -> None:
-    docker_engine.delays_s["start"] = 0.5
+    go_on = docker_engine.held["start"] = threading.Event()
     spec = rig.spec()
     with pytest.raises(LauncherAway):
-        launcher(docker_engine, timeout_s=0.2).start(spec)
+        launcher(docker_engine, timeout_s=2.0).start(spec)
     handle = rig.other.find(spec.launch_id)
     assert handle is not None
     assert rig.other.look(handle).state is LookedState.UNKNOWN
     rig.other.kill(handle)
     assert rig.other.look(handle) == Looked(LookedState.ENDED, reason="it was ended before it had begun")
+    go_on.set()
     wait_until(lambda: docker_engine.answered("start"), LONG_S)
     assert rig.other.look(handle).state is LookedState.ENDED
     assert rig.kin(spec) == []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
+from array import array
 from contextlib import suppress
 from pathlib import Path
 
@@ -180,12 +183,17 @@ def test_a_keeper_has_not_the_sign_of_who_started_it(rig: Rig, monkeypatch: pyte
     assert all(b"peer-1:3:abc" not in Path(f"/proc/{pid}/environ").read_bytes() for pid in pids)
 
 
-def test_what_leaves_the_launch_on_purpose_goes_on(rig: Rig) -> None:
+def test_what_leaves_the_launch_on_purpose_goes_on(rig: Rig, tmp_path: Path) -> None:
     """As spawned processes of actors do; and though it holds the output open, the end is told."""
-    handle = rig.start(f"env -u {LAUNCH_VARIABLE} setsid sleep 600 & echo $!; exit 3")
+    left = tmp_path / "left"
+    inner = f"echo $$ > {left}.new; mv {left}.new {left}; exec sleep 600"
+    handle = rig.start(
+        f"env -u {LAUNCH_VARIABLE} setsid sh -c '{inner}' & until [ -e {left} ]; do sleep 0.05; done; exit 3"
+    )
     assert rig.ended(handle).exit_code == 3
-    pid = int(rig.lines(handle)[0])
-    os.kill(pid, signal.SIGKILL)  # raises if it is not there
+    pid = int(left.read_text())
+    assert born(pid), "it was ended with the launch"
+    os.kill(pid, signal.SIGKILL)
 
 
 def test_closing_its_output_is_not_its_end(rig: Rig) -> None:
@@ -243,16 +251,28 @@ def test_a_home_that_cannot_be_made_is_worth_another_try(tmp_path: Path, rig: Ri
         SubprocessLauncher(tmp_path / "taken").start(rig.spec())
 
 
+def is_taken(pid: int, keeper: int) -> bool:
+    """Whether the keeper has dealt with all that was written, and waits for more."""
+    left = array("i", [0])
+    with open(os.open(f"/proc/{pid}/fd/1", os.O_RDONLY | os.O_NONBLOCK), "rb") as pipe:
+        fcntl.ioctl(pipe, termios.FIONREAD, left)
+    state = Path(f"/proc/{keeper}/stat").read_text().rpartition(")")[2].split()[0]
+    return left[0] == 0 and state == "S"
+
+
 def test_a_process_lives_when_its_log_cannot_be_written(rig: Rig, directory: Path) -> None:
     spec = rig.spec(
-        "seq 1 100000; echo half >&2; while [ ! -e gate ]; do sleep 0.05; done; echo at last", directory=directory
+        "seq 1 100000; echo half >&2; touch wrote; while [ ! -e gate ]; do sleep 0.05; done; echo at last",
+        directory=directory,
     )
     home = home_of(directory, spec)
     home.path.mkdir(parents=True)
     home.log.symlink_to("/dev/full")
     handle = rig.launcher.start(spec)
-    wait_until(lambda: rig.other.look(handle).pid, LONG_S)
-    assert rig.other.wait([handle], 0.5) == []
+    pid = wait_until(lambda: rig.other.look(handle).pid, LONG_S)
+    assert pid is not None
+    wait_until(lambda: (directory / "wrote").exists() and is_taken(pid, rig.keeper(handle)), LONG_S)
+    assert rig.other.wait([handle], 0.0) == []
     home.log.unlink()
     (directory / "gate").touch()
     assert rig.ended(handle).exit_code == 0

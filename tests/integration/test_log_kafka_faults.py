@@ -41,6 +41,8 @@ def own_kafka() -> Iterator[KafkaServer]:
 @pytest.fixture
 def broker(own_kafka: KafkaServer) -> Iterator[KafkaServer]:
     own_kafka.start()
+    with opened(own_kafka.bootstrap) as log:
+        log.producer("warm").close()  # what transactions need is there before anybody is impatient
     yield own_kafka
     own_kafka.start()
 

@@ -37,10 +37,14 @@ from towpath.testing.waiting import wait_until
 T = "clicks"
 
 
-def settings(home: Path, **log: Any) -> Settings:
+def settings(home: Path, lock_timeout_s: float = 0.1, **log: Any) -> Settings:
     return Settings.model_validate(
         {
-            "database": {"url": f"sqlite:///{home}/towpath.db", "synchronous": "normal", "lock_timeout_s": 0.1},
+            "database": {
+                "url": f"sqlite:///{home}/towpath.db",
+                "synchronous": "normal",
+                "lock_timeout_s": lock_timeout_s,
+            },
             "process": {"heartbeat_s": LEASE_S / 5, "lease_s": LEASE_S},
             "log": log,
         }
@@ -190,7 +194,7 @@ def test_retention_does_not_pass_a_group_that_comes_while_it_looks(
 
 def test_opened_log_is_cleaned_without_more_ado(tmp_path: Path) -> None:
     """Also in a program that uses nothing but the log."""
-    with Runtime(settings(tmp_path, janitor_s=0.05)) as runtime:
+    with Runtime(settings(tmp_path, lock_timeout_s=2.0, janitor_s=0.05)) as runtime:
         runtime.log.create_topic(T, 1, retention_s=0.05)
         runtime.log.append(T, new(b"short-lived"))
         wait_until(lambda: values(runtime.log, T) == [], what="the record is past its time")

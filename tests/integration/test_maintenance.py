@@ -21,6 +21,7 @@ from towpath.maintenance.maintenance import Maintenance
 from towpath.maintenance.memory import caches
 from towpath.queue.state import MessageState
 from towpath.runtime import Runtime
+from towpath.testing.waiting import wait_until
 
 BY: dict[str, Any] = {"who": "ann", "why": "a test"}
 DAY_S = 86_400.0
@@ -74,6 +75,7 @@ def test_records_past_their_time_are_deleted(runtime: Runtime) -> None:
     assert runtime.log.starts("orders") == {0: 100}
     # The janitor of this process looks as soon as the log is open and may have been the one who did it.
     assert last.done["partitions"] in (0, 1)
+    wait_until(lambda: events(runtime.database, "records_expired"), what="the event of who has deleted them")
     assert [row["subject"] for row in events(runtime.database, "records_expired")] == ["orders/0"]
 
 

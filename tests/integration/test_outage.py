@@ -65,7 +65,7 @@ def tell(process: subprocess.Popen[str]) -> None:
 @pytest.mark.parametrize(
     ("lease_s", "away_s"),
     [
-        pytest.param(1.5, 5.0, id="scaled-down"),
+        pytest.param(4.0, 13.0, id="scaled-down"),
         pytest.param(10.0, 60.0, id="default-lease-60s", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
     ],
 )

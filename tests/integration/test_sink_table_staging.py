@@ -238,7 +238,7 @@ def test_a_successor_waits_for_a_move_that_is_under_way(home, make, monkeypatch)
 
 def test_a_writer_that_stops_in_its_transaction_is_ended_by_the_server(home, make, monkeypatch):
     """Its locks would keep the successor out for ever."""
-    monkeypatch.setattr("towpath.db.postgres_stage.IDLE_TIMEOUT_MS", 200)
+    monkeypatch.setattr("towpath.db.postgres_stage.IDLE_TIMEOUT_MS", 2_000)
     held = Held(CrashPoint.TABLE_BEFORE_COMMIT, monkeypatch)
     raised: list[list[BaseException]] = []
     stopped = threading.Thread(
@@ -246,6 +246,7 @@ def test_a_writer_that_stops_in_its_transaction_is_ended_by_the_server(home, mak
     )
     stopped.start()
     assert held.has_come.wait(WAIT_S)
+    monkeypatch.setattr("towpath.db.postgres_stage.IDLE_TIMEOUT_MS", 30_000)  # the successor does not stop
     assert attempt(make(), place(launch=2), unit(range(6))) == []
     held.may_go.set()
     stopped.join(WAIT_S)

@@ -24,7 +24,7 @@ from towpath.supervision.duty_store import DutyStore
 from towpath.supervision.term import TermStore
 from towpath.supervision.term_keeper import TermKeeper
 
-LEASE_S = 5.0
+LEASE_S = 60.0
 SPEC = DutySpec(("sleep", "60"))
 WANTED = Wanted("orders", "flow", "here", SPEC)
 
@@ -53,7 +53,7 @@ def test_one_at_a_time_has_the_term_and_each_taking_raises_it(quiet: Quiet) -> N
     assert first.take() is None  # who has it renews it
     assert first.renew(1)
     assert not second.renew(1)
-    shift(LEASE_S - 1, quiet)
+    shift(LEASE_S - 20, quiet)
     assert first.renew(1)
     shift(LEASE_S + 1, quiet)
     assert not first.renew(1), "a lease that is over is not renewed, also if nobody has taken the term"
@@ -100,7 +100,10 @@ def test_a_term_cannot_be_taken_from_the_middle_of_a_change(make_quiet: Callable
     done: list[int | None] = []
     with first.under(1) as tx:
         DutyStore(one.database).want(tx, WANTED, "ann", "try")
-        by_hand(other.database, "update clock_shift set offset_us = offset_us + 6000000 where one = 1")
+        by_hand(
+            other.database,
+            f"update clock_shift set offset_us = offset_us + {int((LEASE_S + 1) * MICROS)} where one = 1",
+        )
         taking = threading.Thread(target=lambda: done.append(second.take()))
         taking.start()
         taking.join(0.5)

@@ -10,6 +10,7 @@ import pytest
 from tests.support.desk_world import FLOW, World
 from tests.support.http import API, Client, error_of, make_key
 from tests.support.receivers import Hook, webhook
+from tests.support.spawned import CALM
 from tests.support.tables import rows
 from tests.support.taught import NO_CITY, city_rule, teach, without_city
 
@@ -27,7 +28,8 @@ DESK = f"{API}/desk"
 
 @pytest.fixture
 def runtime(make_desk: Callable[..., Runtime]) -> Runtime:
-    return make_desk(desk={"masked": {FLOW: ["city"]}, "sees_masked": "operator", "code": {"next": "next.py:flow"}})
+    desk = {"masked": {FLOW: ["city"]}, "sees_masked": "operator", "code": {"next": "next.py:flow"}}
+    return make_desk(process=CALM, desk=desk)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from towpath.supervision.death import DeathStore, NewDeath
 from towpath.supervision.death_kind import DeathKind
 from towpath.supervision.duty import DutySpec, Wanted
 from towpath.supervision.duty_state import DutyState
+from towpath.testing.waiting import wait_until
 
 
 @pytest.fixture
@@ -104,7 +105,8 @@ def test_a_process_from_its_start_to_its_end(kept: Keeping, make_client: MakeCli
     shown = look("supervision")
     assert {duty["name"]: duty["state"] for duty in shown["items"]} == {"worker": "ready", "broken": "failed"}
     assert (shown["term"]["is_held"], shown["is_ready"]) == (True, False)
-    assert look("supervision/duties/worker/logs") == {"lines": [f"ready {first.process_id}"]}
+    printed = {"lines": [f"ready {first.process_id}"]}
+    wait_until(lambda: look("supervision/duties/worker/logs") == printed, what="what it has printed")
     assert look("supervision/duties/broken/logs?tail=1") == {"lines": ["no luck"]}
 
     restarted = operator.ask("/supervision/duties/worker/restart", {"why": "try"}).json()

@@ -103,10 +103,20 @@ def test_freeing_and_cleaning(quiet: Quiet, stopwatch: Stopwatch) -> None:
         assert quiet.caretaker.free_the_dead() == len(messages)
         freeing.append(stopwatch.longest_s)
     assert 0 < min(freeing) < MOST_S
-    inbox.finish(inbox.claim(MOST_PER_CLAIM))
-    shift(100, quiet)
-    stopwatch.longest_s = 0.0
-    done = quiet.queue.janitor().clean()
-    assert done["ok"] == MOST_PER_CLAIM - 1  # the newest is kept
-    assert done["events"] >= MOST_PER_CLAIM
-    assert 0 < stopwatch.longest_s < 2 * MOST_S  # measured once: there is no second backlog to clean
+    rounds = iter(range(ROUNDS))
+
+    def clean() -> None:
+        turn = next(rounds)
+        if turn:  # another backlog: what was cleaned is gone
+            fill(quiet)
+            inbox.claim(MOST_PER_CLAIM)
+            quiet.database.connection().execute("update message set owner = 'dead' where state = 'ACK'")  # type: ignore[attr-defined]
+            assert quiet.caretaker.free_the_dead() == MOST_PER_CLAIM
+        inbox.finish(inbox.claim(MOST_PER_CLAIM))
+        shift(100, quiet)
+        stopwatch.longest_s = 0.0
+        done = quiet.queue.janitor().clean()
+        assert done["ok"] == MOST_PER_CLAIM - (not turn)  # the newest is kept, until there is a newer one
+        assert done["events"] >= MOST_PER_CLAIM
+
+    assert 0 < stopwatch.best_of(clean) < MOST_S

@@ -8,13 +8,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import towpath
 from towpath import Runtime, settings
 from towpath.db.processes import leave_at_once
-from towpath.errors import ClaimLost, DuplicateMessage, RequestDied
+from towpath.errors import ClaimLost, DuplicateMessage, ProcessDead, RequestDied
 from towpath.logs import configure
 from towpath.queue import GiveBack, Message, MessageState, caretaker, janitor, outbox
 from towpath.queue.state import TERMINAL
@@ -106,10 +107,19 @@ def send_again_and_recover(runtime: Runtime, journal: Journal, args: Args) -> No
     recover(runtime, journal, args)
 
 
+def _leased(runtime: Runtime, claim: Callable[[], list[Message]]) -> list[Message]:
+    """A lease so short may end on a busy machine: then nothing is claimed until it is renewed."""
+    while True:
+        try:
+            return claim()
+        except ProcessDead:
+            wait_until(lambda: runtime.process().is_leased, SETTLE_S, "its lease")
+
+
 def work_in_batches(runtime: Runtime, journal: Journal, args: Args) -> None:
     """Claim and finish by hand, several with each statement."""
     inbox = runtime.queue.inbox(INBOX)
-    while messages := inbox.claim(args["batch"]):
+    while messages := _leased(runtime, partial(inbox.claim, args["batch"])):
         for message in messages:
             journal.write(did="handled", id=message.id)
         inbox.finish(messages, {"done": True})
@@ -118,11 +128,11 @@ def work_in_batches(runtime: Runtime, journal: Journal, args: Args) -> None:
 def exchange_batches(runtime: Runtime, journal: Journal, args: Args) -> None:
     """The same with the finish of one batch and the claim of the next in one transaction."""
     inbox = runtime.queue.inbox(INBOX)
-    messages = inbox.claim(args["batch"])
+    messages = _leased(runtime, partial(inbox.claim, args["batch"]))
     while messages:
         for message in messages:
             journal.write(did="handled", id=message.id)
-        messages = inbox.exchange(messages, {"done": True}, args["batch"])
+        messages = _leased(runtime, partial(inbox.exchange, messages, {"done": True}, args["batch"]))
 
 
 def care(runtime: Runtime, journal: Journal, args: Args) -> None:
@@ -134,7 +144,8 @@ def care(runtime: Runtime, journal: Journal, args: Args) -> None:
 def hold(runtime: Runtime, journal: Journal, args: Args) -> None:
     """Claim from each inbox, and wait for death."""
     for name, policy in args["inboxes"].items():
-        for message in runtime.queue.inbox(name, policy).claim(args["count"]):
+        inbox = runtime.queue.inbox(name, policy)
+        for message in _leased(runtime, partial(inbox.claim, args["count"])):
             journal.write(did="held", id=message.id)
     journal.write(did="holding")
     signal.pause()

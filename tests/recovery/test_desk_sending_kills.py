@@ -141,7 +141,7 @@ def kill_and_recover(
             "database": database_settings,
             "log": log_settings,
             "desk": {"lane_order": order, "directory": str(tmp_path / "desk")},
-            "process": {"heartbeat_s": 0.2, "lease_s": 1.0},
+            "process": {"heartbeat_s": 0.2, "lease_s": 10.0},  # the kernel tells who is dead
             "queue": {"caretaker_s": 0.1},
         }
         told = {"sections": sections, "flow": sent.flow}

@@ -19,6 +19,8 @@ from tests.support.launchers import IMAGE, LONG_S, PATHS, Rig
 from towpath.supervision.launchers.docker_container import DockerOptions
 from towpath.supervision.launchers.docker_engine import DockerEngine
 from towpath.supervision.launchers.docker_launcher import DockerLauncher
+from towpath.supervision.launchers.home import LaunchHome
+from towpath.supervision.launchers.kin import born
 from towpath.supervision.launchers.launch_spec import LaunchSpec
 from towpath.supervision.launchers.launcher import LookedState
 from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
@@ -81,8 +83,12 @@ def kill_keepers(rig: Rig, hands: list[ChildProcess], chance: random.Random) -> 
         for handle in rig.other.handles():
             rig.other.wait([handle], 0.02)
             if chance.random() < 0.1:
-                with suppress(AssertionError, ProcessLookupError):
-                    os.kill(rig.keeper(handle), signal.SIGKILL)
+                home = LaunchHome(Path(handle))
+                told = home.keeper or {}
+                # Who starts one that dies before it has begun is told so; and a number may be another's by now.
+                if home.has_begun and told and born(told["keeper"]) == told["keeper_born"]:
+                    with suppress(ProcessLookupError):
+                        os.kill(told["keeper"], signal.SIGKILL)
 
 
 def shown(spec: LaunchSpec) -> dict[str, Any]:

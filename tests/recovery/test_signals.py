@@ -121,7 +121,7 @@ def test_frozen_transaction_holds_up_nobody_else(stage: Stage) -> None:
     freeze(stage, frozen)
     stage.kill(killed)
     worker = stage.start("work")
-    wait_until(lambda: len(stage.handled) == 2, 8, "the two messages of the killed process to be done")
+    wait_until(lambda: len(stage.handled) == 2, 60, "the two messages of the killed process to be done")
     stage.kill(frozen)
     stage.stop(worker)
     stage.run("recover")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 TOWPATH = (sys.executable, "-m", "towpath")
-TIMEOUT_S = 60
+TIMEOUT_S = 200
 
 
 def run(*words: object, **options: Any) -> subprocess.CompletedProcess[bytes]:

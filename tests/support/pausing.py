@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import time
 from contextlib import closing
+from pathlib import Path
 
 from towpath.db import Database
 from towpath.db.machine import is_standing_still
@@ -29,7 +30,12 @@ def pause_without_a_lock(pid: int, database: Database) -> None:
 
 
 def _is_locked(database: SqliteDatabase) -> bool:
-    with closing(sqlite3.connect(database.path, timeout=LOCKED_S, isolation_level=None)) as connection:
+    """Either of its files."""
+    return any(map(_is_file_locked, (database.path, database.beats.path)))
+
+
+def _is_file_locked(path: Path) -> bool:
+    with closing(sqlite3.connect(path, timeout=LOCKED_S, isolation_level=None)) as connection:
         try:
             connection.execute("begin immediate")
             connection.execute("rollback")

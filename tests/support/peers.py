@@ -125,7 +125,7 @@ class Peers:
     def __init__(self, runtime: Runtime, size: int) -> None:
         self._runtime = runtime
         self._size = size
-        self._timing = Timing()
+        self._timing = Timing(lease_s=6.0)
         self._book = Book()
         self.living: dict[int, PeerStand] = {}
 

@@ -34,8 +34,8 @@ ended = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: ended.set())
 with towpath.connect() as runtime:
     runtime.queue.inbox("work").claim(10)
-    runtime.process().ready("works")
     print("ready", runtime.process().id, flush=True)
+    runtime.process().ready("works")
     ended.wait()
 print("ended in order", flush=True)
 """

@@ -25,7 +25,7 @@ from examples.harvest.web.sites import Site, small_web
 from hypothesis import given
 from hypothesis import strategies as st
 
-QUICK = Limits(deadline_s=0.5, retry_s=0.01, delay_s=0.0, patience_s=0.0)
+QUICK = Limits(deadline_s=5.0, retry_s=0.01, delay_s=0.0, patience_s=0.0)
 
 
 def site(host: str, *pages: Page, robots: str | None = None) -> Site:

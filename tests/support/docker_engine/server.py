@@ -60,6 +60,7 @@ class TestEngine:
         self.asked: list[str] = []
         self._answered: list[str] = []
         self.delays_s: dict[str, float] = {}
+        self.held: dict[str, threading.Event] = {}  # by the name of an operation: not done before this is set
         """By the name of an operation: how long its answer takes."""
         self.refused: dict[str, tuple[int, str]] = {}
         """By the name of an operation: the error that it gets."""
@@ -264,6 +265,8 @@ class TestEngine:
         elif told is not None:
             self.breaches.append(f"{name} takes no body")
         time.sleep(self.delays_s.get(name, 0.0))
+        if (gate := self.held.get(name)) is not None:
+            gate.wait(60)
         if name in self.refused:
             return _error(*self.refused[name])
         answer: Answer = getattr(self, METHODS.get(name, name))(Asked(container, query, told))

@@ -54,7 +54,7 @@ async function refresh() {
     if (answer.redirected || answer.status === 401) { location.reload(); return; }
     if (!answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-    if (isBusy()) { isDue = true; return; }
+    if (isHeld || isBusy()) { isDue = true; return; }
     for (const part of liveParts()) putInPlace(part, fresh.getElementById(part.id));
   } catch { /* the stream says when the server is back */ } finally {
     isAsking = false;
