@@ -13,8 +13,9 @@ KILLS = len(Target)
 ROWS = 2_000
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("ground", [EMBEDDED, pytest.param(SERVERS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ground", [EMBEDDED, SERVERS])
 def test_all_answers_equal_the_oracles(ground: str) -> None:
     """What is printed is shown by pytest when this fails, with the seed."""
     plan = Plan(KILLS, seed=random.randrange(10**6), rows=ROWS, pause_s=2.0)

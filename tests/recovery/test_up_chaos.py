@@ -8,7 +8,7 @@ import pytest
 from soak.up.drill import Drill
 from soak.up.plan import Plan
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_everything_comes_back_and_every_record_is_in_its_one_place(tmp_path: Path) -> None:
