@@ -1,6 +1,6 @@
 """Databases of PostgreSQL that have all tables and no rows: copied from one, which is nine times as quick as migrating.
 
-A copy is dropped after its test. Schemas that stay would be a million files at the end of a run, and the server slower
+A copy is dropped after its test. Schemas that stay would be hundreds of thousands of files at the end of a run, and the server slower
 from test to test.
 """
 
