@@ -1,7 +1,7 @@
-"""Databases of PostgreSQL that have all tables and no rows: copied from one, which is nine times as quick as migrating.
+"""Databases of PostgreSQL that have all tables and no rows: copied from one, which is quicker than to migrate each.
 
-A copy is dropped after its test. Schemas that stay would be hundreds of thousands of files at the end of a run, and the server slower
-from test to test.
+A copy is dropped after its test. Schemas that stay would be hundreds of thousands of files at the end of a run, and the
+server slower from test to test.
 """
 
 from __future__ import annotations
