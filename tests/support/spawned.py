@@ -49,7 +49,6 @@ class Stubborn(Hand):
 
     inbox = "stubborn-work"
     entry = "tests.support.spawned_work:stubborn"
-    grace_s = 2.0
 
 
 class Broken(Hand):

@@ -9,13 +9,11 @@ SURFACES = ("test_cli_", "test_web_", "test_console_", "test_gateway_http", "tes
 EACH_TIME = ("test_web_idempotency",)
 # Processes that die by the hundred. On PostgreSQL those of the queue, of flows and of what the desk sends do so each
 # time; these stand on the same transactions.
-DYING = frozenset(
-    {
-        "recovery/actors/test_kills.py",
-        "recovery/test_access_kills.py",
-        "recovery/test_desk_job_kills.py",
-        "integration/test_coordinator.py",
-    }
+DYING = (
+    "recovery/actors/test_kills.py",
+    "recovery/test_access_kills.py",
+    "recovery/test_desk_job_kills.py",
+    "integration/test_coordinator.py",
 )
 SERVERS = frozenset({"postgres", "kafka"})
 
@@ -30,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _is_for_later(item: pytest.Item) -> bool:
     stem = item.path.stem
-    return (stem.startswith(SURFACES) and stem not in EACH_TIME) or item.path.as_posix().endswith(tuple(DYING))
+    return (stem.startswith(SURFACES) and stem not in EACH_TIME) or item.path.as_posix().endswith(DYING)
 
 
 def _is_on_server(item: pytest.Item) -> bool:
