@@ -106,6 +106,16 @@ def test_partitions_can_be_added_and_are_used(log: Log, make_log: Callable[..., 
     assert everything(other, name)[0].value == b"before"
 
 
+def test_who_has_seen_a_new_partition_knows_its_offsets(log: Log, make_log: Callable[..., Log], name: str) -> None:
+    """Also right after it has asked for those of the others."""
+    other = make_log()
+    log.create_topic(name, 1)
+    assert other.ends(name) == {0: 0}
+    log.add_partitions(name, 2)
+    assert other.topic(name).partitions == 2
+    assert other.starts(name) == other.ends(name) == other.offsets_at(name, 0) == {0: 0, 1: 0}
+
+
 def test_partitions_cannot_be_made_fewer(log: Log, name: str) -> None:
     log.create_topic(name, 3)
     with pytest.raises(BadValue, match="fewer"):

@@ -62,7 +62,7 @@ def test_a_due_schedule_starts_once_in_spite_of_a_kill_at(point: P, runtime: Run
         assert (found.next_us, found.outcome) == (due, Outcome.NONE)
         assert rows(runtime.database, "message") == []
     else:
-        assert found.outcome is Outcome.SENT
+        assert found.outcome is not Outcome.NONE  # sent, or taken already by another thread of the one that dies
     with child("run") as successor:
         successor.wait_done(90)
     history = runtime.actors.history("counter")[::-1]

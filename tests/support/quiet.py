@@ -10,6 +10,7 @@ from towpath.db.processes import Process
 from towpath.queue import Queue
 from towpath.queue.caretaker import Caretaker
 from towpath.runtime import Runtime
+from towpath.service import Service
 from towpath.settings import Settings
 from towpath.testing.clock import SettableClock
 from towpath.testing.waiting import wait_until
@@ -26,6 +27,9 @@ class _WithoutServices(Runtime):
                 self._process = Process(self.database, self.settings.process, self._clock)
                 self._process.register()
             return self._process
+
+    def _start(self, *services: Service) -> None:
+        """Neither the janitor that comes with the log, nor any other."""
 
 
 @dataclass

@@ -14,7 +14,7 @@ from typing import Any
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.db import Transaction
-from towpath.errors import BadValue, FlowHalted
+from towpath.errors import BadValue, FlowHalted, UnknownPartition
 from towpath.events import Event, EventKind
 from towpath.flow.changing import Comparing
 from towpath.flow.delivery import with_incarnation
@@ -73,10 +73,10 @@ class Configuring:
             if self._is_replaced(topic):
                 starts[name] = self._as_configured(topic)
                 continue
+            ends, kept = ground.log.ends(name), ground.log.starts(name)
             for id, number in before:
-                if id == topic.id:
-                    topic.check_partition(number)  # one that is gone without its topic is waited for, not forgotten
-            kept, ends = ground.log.starts(name), ground.log.ends(name)
+                if id == topic.id and number not in ends:  # gone without its topic: waited for, not forgotten
+                    raise UnknownPartition(name, number, len(ends))
             starts[name] = {
                 number: min(max(before.get((topic.id, number), 0), kept[number]), ends[number]) for number in ends
             }

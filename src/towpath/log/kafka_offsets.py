@@ -33,7 +33,7 @@ class KafkaOffsets:
 
     def at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
         check_time(timestamp_ms)
-        found, ends = self._list(topic, OffsetSpec.for_timestamp(timestamp_ms)), self.ends(topic)
+        ends, found = self.ends(topic), self._list(topic, OffsetSpec.for_timestamp(timestamp_ms))
         return {number: ends[number] if found[number] < 0 else min(found[number], ends[number]) for number in ends}
 
     def delete_before(self, topic: str, offsets: Offsets) -> None:

@@ -67,7 +67,6 @@ class KafkaTopics:
             if not found:
                 raise UnknownTopic(name)
             count = len(found[0].partitions)
-            self._counts[name] = (time.monotonic(), count)
         return count
 
     def limit(self, name: str) -> int:
@@ -91,11 +90,11 @@ class KafkaTopics:
 
     def delete(self, name: str) -> None:
         self.read(name)
-        self._counts.pop(name, None)
         crash.here(CrashPoint.TOPIC_BEFORE_COMMIT)
         self._change(name, self._client.admin.delete_topics([name])[name])
         crash.here(CrashPoint.TOPIC_AFTER_COMMIT)
         self._settled(lambda: not self._describe([name]) or None)
+        self._counts.pop(name, None)
 
     def add_partitions(self, name: str, partitions: int) -> Topic:
         now = self.read(name)
@@ -103,7 +102,6 @@ class KafkaTopics:
             raise BadValue(f"topic {name!r} has {now.partitions} partitions; they cannot be made fewer ({partitions})")
         if partitions > now.partitions:
             self._change(name, self._client.admin.create_partitions([NewPartitions(name, partitions)])[name])
-            self._counts.pop(name, None)
         return self._settled(lambda: self._is_made(name, partitions))
 
     def _is_made(self, name: str, partitions: int) -> Topic | None:
@@ -132,10 +130,13 @@ class KafkaTopics:
         found = []
         for future in futures.values():
             try:
-                found.append(future.result(timeout_s))
+                topic = future.result(timeout_s)
             except KafkaException as error:
                 if code_of(error) not in NOT_THERE:
                     raise
+            else:
+                found.append(topic)
+                self._counts[topic.name] = (time.monotonic(), len(topic.partitions))
         return found
 
     def _with_retention(self, found: Sequence[TopicDescription]) -> list[Topic]:
