@@ -86,6 +86,7 @@ class Run:
             Measure.STEPS: partial(self._indexed, ours, "steps"),
             Measure.STEPS_USUAL: partial(self._indexed, spark, "steps"),
             Measure.STEPS_HAND: partial(self._indexed, by_hand, "steps"),
+            Measure.STEPS_DECLARED: partial(self._indexed, ours, "declared"),
             Measure.STEPS_BAD: partial(self._indexed, ours, "steps", BAD, good),
             Measure.EACH: partial(self._told, ours, "each"),
             Measure.TABLE: partial(self._told, Program.module("embedded"), "table", bootstrap="", url=""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,7 +29,7 @@ def plain(source: str, sink: Sink) -> Flow:
     return flow
 
 
-def steps(source: str, sink: Sink) -> Flow:
+def steps(source: str, sink: Sink, *, deterministic: bool | None = None) -> Flow:
     """Schema, expectation, a DataFrame step and an each step."""
     flow = Flow(f"steps-{uuid4().hex[:8]}")
 
@@ -37,7 +38,7 @@ def steps(source: str, sink: Sink) -> Flow:
     def dated(events: DataFrame) -> DataFrame:
         return events.withColumn("day", F.to_date(F.timestamp_millis("at")).cast("string"))
 
-    @flow.each(dated)
+    @flow.each(dated, deterministic=deterministic)
     def labelled(event: dict[str, Any]) -> dict[str, Any]:
         event["section"] = event["url"].split("/")[1]
         return event
@@ -59,7 +60,13 @@ def each(source: str, sink: Sink) -> Flow:
     return flow
 
 
-FLOWS = {"plain": plain, "steps": steps, "each": each, "table": plain}
+FLOWS = {
+    "plain": plain,
+    "steps": steps,
+    "declared": partial(steps, deterministic=True),
+    "each": each,
+    "table": plain,
+}
 
 
 def sink_of(turn: Turn) -> Sink:
