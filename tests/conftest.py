@@ -74,8 +74,11 @@ def logging_as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One real server for the whole run; each test gets a database or a schema of its own."""
-    with postgres_server() as server:
+    """One real server for the whole run; each test gets a database or a schema of its own.
+
+    No test cuts the power of the machine: what a process has written is there also when that process is killed.
+    """
+    with postgres_server({"fsync": "off"}) as server:
         yield server
 
 
