@@ -51,7 +51,7 @@ class Home:
         return {
             "database": {**(database or own), "auto_upgrade": True},
             "log": {"url": f"sqlite:///{self.path / 'topics.db'}"},
-            "process": {"heartbeat_s": 0.5, "lease_s": 3.0},
+            "process": {"heartbeat_s": 0.5, "lease_s": 6.0},
             "queue": {"caretaker_s": 0.5},
             "spark": {"master": "local[2]"},
             "flow": {"directory": str(self.path / "flows")},

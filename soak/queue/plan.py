@@ -15,7 +15,7 @@ HEADROOM = 1.05  # aimed at above the least number of messages, since kills and 
 DISTURBED_AT = (0.4, 0.65)  # of the time
 
 # Short, so that the dead are found within the run, and long enough for a busy machine with two cores.
-SECTIONS = {"process": {"heartbeat_s": 0.5, "lease_s": 3.0}, "queue": {"poll_s": 0.5, "caretaker_s": 0.5}}
+SECTIONS = {"process": {"heartbeat_s": 0.5, "lease_s": 6.0}, "queue": {"poll_s": 0.5, "caretaker_s": 0.5}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tests.support.commands import run, started
 from tests.unit.test_docs import DOCS, examples
 
 import towpath
+from towpath.flow.ledger import Ledger
 from towpath.flow.pilot import Pilot
 from towpath.flow.stage_store import StageStore
 from towpath.log import NewRecord
@@ -114,6 +115,13 @@ def loaded(home: Path) -> list[tuple[str, int]]:
     return sorted((document["id"], document["rate"]) for document in map(json.loads, lines))
 
 
+def is_settled(runtime: Runtime) -> bool:
+    """Files are seen before their directory is synced: whoever deletes it then lets the batch be tried again."""
+    with runtime.database.read() as tx:
+        [last] = Ledger(runtime.database).batches(tx, "steered", "events", 1)
+    return last.committed_at is not None
+
+
 def send(runtime: Runtime, *documents: dict[str, object]) -> None:
     runtime.log.append("events", [NewRecord(json.dumps(document).encode()) for document in documents])
 
@@ -149,6 +157,7 @@ def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(hom
             assert "done: " in said("flow", "resume", "steered", "--wait", "50", "--why", "x")
             wait_until(lambda: loaded(home) == [("a", 1), ("b", 2)], 60, "the record that came in the pause")
 
+            wait_until(lambda: is_settled(runtime), 60, "the commit of its batch")
             shutil.rmtree(home / "results")
             assert "in generation 2 now" in said("flow", "reset", "steered", "--yes", "--wait", "50", "--why", "x")
             wait_until(lambda: loaded(home) == [("a", 1), ("b", 2)], 60, "all records once more")

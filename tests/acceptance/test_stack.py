@@ -102,7 +102,7 @@ def test_three_servers_with_one_command(project: Project) -> None:
     assert len(everybody) > len(SERVERS), "PostgreSQL and Elasticsearch have children"
     project.towpath("stack", "down")
     # A process that has said goodbye is in the list for a moment longer.
-    wait_until(lambda: living(everybody | groups) == [], 5, "nothing is left")
+    wait_until(lambda: living(everybody | groups) == [], 60, "nothing is left")
     directories = {it["data_dir"] for it in first.values()}
     assert at_work_in(directories) == []
 

@@ -71,6 +71,7 @@ def test_a_view_is_saved_with_its_filters_for_its_owner(people: People, runtime:
     page.get_by_label("Inbox").fill("greeter")
     page.get_by_label("State").select_option("ERR")
     page.get_by_role("button", name="Filter").click()
+    expect(page).to_have_url(re.compile("inbox=greeter"))  # the page before has the same button
     act(page, HANDS["mouse"], "Save view", name="what <b>failed</b>")
     expect(page.get_by_role("status")).to_contain_text("saved")
     page.goto("/queue")

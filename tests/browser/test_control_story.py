@@ -13,7 +13,7 @@ from tests.support.chromium import People
 from tests.support.console_world import console_runtime
 from tests.support.flow_world import FlowWorld
 from tests.support.hands import HANDS, act
-from tests.support.supervised import WORKER, keeping, sections
+from tests.support.supervised import LONG_SILENT_S, WORKER, keeping, sections
 
 from towpath.flow.pilot import PilotState
 from towpath.runtime import Runtime
@@ -22,7 +22,7 @@ from towpath.supervision.duty_state import DutyState
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Iterator[Runtime]:
-    with console_runtime(tmp_path, **sections(tmp_path)) as runtime:
+    with console_runtime(tmp_path, **sections(tmp_path, silent_s=LONG_SILENT_S)) as runtime:
         yield runtime
 
 
@@ -37,11 +37,13 @@ def test_a_process_is_killed_and_comes_back(people: People, runtime: Runtime, ha
         expect(row).to_contain_text("ready")
         expect(row.locator("td").nth(5)).to_have_text("1")
         os.kill(kept.pid("worker"), signal.SIGKILL)
+        kept.wait_for("worker", DutyState.READY, 2)  # a process takes longer to start than a page to show it
         expect(row.locator("td").nth(5)).to_have_text("2")
         expect(row).to_contain_text("ready")
         expect(page.get_by_role("heading", name="Last deaths")).to_be_visible()
         use.press(row.get_by_role("link").first)
         act(page, use, "Stop", why="not needed any more")
+        kept.wait_for("worker", DutyState.STOPPED)
         expect(page.locator(".head .state")).to_have_text("stopped")
 
 

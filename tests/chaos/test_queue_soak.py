@@ -9,10 +9,11 @@ from rich.console import Console
 from soak.queue.plan import Plan
 from soak.queue.run import soak
 
-SECONDS = 16
+SECONDS = 30
 MESSAGES = 1_200
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_every_message_ends_once(database: str) -> None:

@@ -15,14 +15,17 @@ from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
 
 RUNS = 60  # more than a host runs at once: the next are claimed with the commit of those before
+# So few that each place is filled in the commit that frees it: with more of them a host waits until there is room for
+# several, and one that is slow claims all the rest alone, between two commits.
+WORKERS = 3
 UPTO = 3
 HISTORY = [("Count", "OK")] * (UPTO + 2) + [("End", "OK")]  # the start, and each number from 0
 
 
 @pytest.fixture
-def quiet_theatre(runtime: Runtime) -> Iterator[Theatre]:
+def quiet_theatre(make_runtime: Callable[..., Runtime]) -> Iterator[Theatre]:
     """The host is not started yet."""
-    made = Theatre(runtime)
+    made = Theatre(make_runtime(actors={"workers": WORKERS}))
     yield made
     made.host.stop()
 

@@ -133,6 +133,7 @@ def test_notifications_by_command(
         said = command.ok("--config", file, "notify", "try", "ops").out
         assert said == f"ops has taken message {taken.posts[0].headers['webhook-id']}\n"
         taken.statuses = [500]
+        monkeypatch.setattr("towpath.notify.courier.FIRST_PAUSE_S", 600.0)  # no second try meanwhile
         _deliver_once(file)
         listed = command.ok("--config", file, "notify", "list")
         assert "failing: 1 try, next in" in listed.out

@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 from tests.support.cli import CommandLine
 from tests.support.commands import TOWPATH
-from tests.support.supervised import BROKEN, HOST, WAIT_S, WORKER, Keeping, end_all, keeping, sections
+from tests.support.supervised import (
+    BROKEN,
+    HOST,
+    LONG_SILENT_S,
+    WAIT_S,
+    WORKER,
+    Keeping,
+    end_all,
+    keeping,
+    sections,
+)
 
 from towpath.cli.status_view import NOBODY
 from towpath.runtime import Runtime
@@ -24,7 +34,7 @@ from towpath.testing.waiting import wait_until
 
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, Any]:
-    return {**sections(tmp_path), "log": {"url": f"sqlite:///{tmp_path}/topics.db"}}
+    return {**sections(tmp_path, silent_s=LONG_SILENT_S), "log": {"url": f"sqlite:///{tmp_path}/topics.db"}}
 
 
 @pytest.fixture
@@ -148,11 +158,11 @@ def test_up_and_down(project: Path, runtime: Runtime, command: CommandLine) -> N
     launch = kept.duty(coordinator).launch
     os.kill(kept.pid(coordinator), signal.SIGKILL)
     os.kill(kept.pid("desk"), signal.SIGKILL)
+    # The next term, and none of those that may follow when all are back: only another can have taken that one.
+    wait_until(lambda: runtime.duties.overview().term.number > term.number, WAIT_S, "another term")
+    assert runtime.duties.overview().term.peer != term.peer
     kept.wait_for(coordinator, DutyState.READY, launch + 1)
     wait_until(lambda: kept.duty("desk").launch > 1 and kept.duty("desk").state is DutyState.READY, WAIT_S, "the desk")
-    after = runtime.duties.overview().term
-    assert after.number > term.number
-    assert after.peer != term.peer
     assert {duty.name: duty.launch_id for duty in kept.duties()}["sleeper"] == before["sleeper"]
 
     down = towpath("down", cwd=project)
@@ -171,8 +181,10 @@ def test_up_in_the_foreground(project: Path, runtime: Runtime) -> None:
             assert staying.stderr is not None
             said = iter(staying.stderr.readline, "")
             assert any("stays until Ctrl-C" in line for line in said)
-            for number in (1, 2, 3):
-                os.kill(kept.pid(f"peer-{number}"), signal.SIGKILL)
+            pids = [kept.pid(f"peer-{number}") for number in (1, 2, 3)]
+            for which in (signal.SIGSTOP, signal.SIGKILL):  # so that none of them brings another back
+                for pid in pids:
+                    os.kill(pid, which)
             for number in (1, 2, 3):
                 kept.wait_for(f"peer-{number}", DutyState.READY, 2)
             staying.send_signal(signal.SIGTERM)

@@ -390,11 +390,12 @@ def test_standard_input_survives_a_broken_way(server: Gateway, proxy: CuttingPro
     data = readings(30_000)
     half = data.index(b"\n", len(data) // 2) + 10  # in the middle of a line
     words = ("readings", "-", "--format", "csv", "--json")
+    before = newest(server)
     with sending(server, proxy.port, *words, stdin=subprocess.PIPE) as process:
         assert process.stdin is not None
         process.stdin.write(HEADER + data[:half])
         process.stdin.flush()
-        wait_until(lambda: _position(server) > 0, END_S, "something was sent")
+        wait_until(lambda: newest(server) != before and position(server) > 0, END_S, "something was sent")
         proxy.cut_all()
         process.stdin.write(data[half:].rstrip(b"\n"))
         out, err = process.communicate(timeout=END_S)
@@ -404,10 +405,15 @@ def test_standard_input_survives_a_broken_way(server: Gateway, proxy: CuttingPro
     assert server.lines(done["upload"]) == in_file(done["upload"], data)
 
 
-def _position(server: Gateway) -> int:
-    """Of the newest upload, which there is not before its sender has opened it."""
-    newest = server.runtime.gateway.list(limit=1)
-    return server.runtime.gateway.status(newest[0].id, owner=None).senders[0].position if newest else 0
+def newest(server: Gateway) -> str | None:
+    """The upload that was opened last; other tests have theirs at the same server."""
+    found = server.runtime.gateway.list(limit=1)
+    return found[0].id if found else None
+
+
+def position(server: Gateway) -> int:
+    """Of the newest upload."""
+    return server.runtime.gateway.status(newest(server) or "", owner=None).senders[0].position
 
 
 def test_ctrl_c_leaves_a_state_with_which_the_same_command_goes_on(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.console import HOSTILE, MakeVisitor, has_run, said
-from tests.support.supervised import BROKEN, WORKER, Keeping, keeping, sections
+from tests.support.supervised import BROKEN, LONG_SILENT_S, WORKER, Keeping, keeping, sections
 from tests.support.tables import events, rows
 
 from towpath.runtime import Runtime
@@ -35,7 +35,7 @@ with towpath.connect() as runtime:
 
 @pytest.fixture
 def runtime(make_runtime: Callable[..., Runtime], tmp_path: Path) -> Runtime:
-    return make_runtime(**sections(tmp_path))
+    return make_runtime(**sections(tmp_path, silent_s=LONG_SILENT_S))
 
 
 @pytest.fixture

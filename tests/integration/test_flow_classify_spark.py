@@ -216,16 +216,22 @@ def test_a_cancelled_job_is_nobodys_fault(spark: SparkSession) -> None:
 
     from towpath.testing.waiting import wait_until
 
-    tracker = spark.sparkContext.statusTracker()
+    context, group = spark.sparkContext, "to be cancelled"
+    tracker = context.statusTracker()
 
     def cancel() -> None:
-        wait_until(lambda: bool(tracker.getActiveJobsIds()), what="a job")
-        spark.sparkContext.cancelAllJobs()
+        # The tracker hears of ends a moment later: what seems to be active may be a job of the test before.
+        wait_until(lambda: bool(tracker.getJobIdsForGroup(group)), 120, "the job")
+        context.cancelAllJobs()
 
     canceller = threading.Thread(target=cancel)
-    canceller.start()
-    error = failure(lambda: spark.range(10**12).selectExpr("sum(id % 7)").collect())
-    canceller.join()
+    context.setJobGroup(group, group)
+    try:
+        canceller.start()
+        error = failure(lambda: spark.range(10**12).selectExpr("sum(id % 7)").collect())
+        canceller.join()
+    finally:
+        context._jsc.clearJobGroup()
     assert not is_step_failure(error)
     assert not is_worker_death(error)
     assert code_of(error) == 0

@@ -87,7 +87,10 @@ def runtime(cluster: SparkCluster, tmp_path: Path) -> Iterator[Runtime]:
 
 def working(cluster: SparkCluster, home: Path) -> list[int]:
     """The Python workers that are in the middle of a task, on the cluster's first worker."""
-    noted = {int(path.stem.rpartition("-")[2]) for path in (home / "flows").rglob(f"*{SUFFIX}")}
+    try:
+        noted = {int(path.stem.rpartition("-")[2]) for path in (home / "flows").rglob(f"*{SUFFIX}")}
+    except FileNotFoundError:  # a directory was renamed or deleted while this looked: it looks again
+        return []
     return [pid for pid in noted if cluster.workers[0].pid in ancestors(pid)]
 
 

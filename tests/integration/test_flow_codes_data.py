@@ -19,7 +19,7 @@ from tests.support.bulk_proxy import BulkProxy, Told
 from tests.support.driving import driven, rows, troubles, world_on
 from tests.support.elasticsearch import Node
 from tests.support.flows import World
-from tests.support.logs import everything
+from tests.support.logs import shown
 from tests.support.produced import Produced, produced, produces
 
 from towpath import Flow, expect, index, table, topic
@@ -133,7 +133,7 @@ def test_every_bad_record_is_in_the_error_topic_with_its_reason(
 
     expected = [{"n": n, "at": 17, "url": "/news", "section": "front"} for n in range(30)]
     assert sorted((each.source for each in node.documents(name)), key=lambda each: each["n"]) == expected
-    found = {record.key: record for record in everything(log, flow.error_topic)}
+    found = {record.key: record for record in shown(log, flow.error_topic)}
     assert len(found) == len(BAD)
     assert world.counts(flow) == Counter(read=42, loaded=30, failed=len(BAD), delivered=30)
     for at, each in enumerate(BAD, start=30):
@@ -174,7 +174,7 @@ def test_a_record_on_which_an_expression_fails_is_searched_for(world: World, nam
     world.send(f"{name}-in", [{"n": 0, "at": "1"}, {"n": 1, "at": "soon"}, {"n": 2, "at": "3"}], partitions=1)
     world.run(flow)
     assert stored(world) == [0, 2]
-    [record] = everything(world.runtime.log, flow.error_topic)
+    [record] = shown(world.runtime.log, flow.error_topic)
     said = told(record)
     assert (record.key, record.value) == (b"1", b'{"n": 1, "at": "soon"}')
     assert (said["code"], said["step"], said["offset"], said["version"]) == ("9", "parsed", "1", VERSION)
@@ -215,7 +215,7 @@ def test_without_its_errors_a_batch_does_not_commit(world: World, name: str, pro
     source = f"{name}-in"
     flow = Flow(name)
     flow.load(topic(source), table("out", url=f"sqlite:///{world.home}/out.db"), name="out")
-    world.send(source, [{"n": 0}])
+    world.send(source, [{"n": 0}], partitions=1)  # of two, one without anything bad might make a batch of its own
     log = world.runtime.log
     with driven(world, flow, produced) as drive:
         drive.wait_until_done(1)
@@ -227,5 +227,5 @@ def test_without_its_errors_a_batch_does_not_commit(world: World, name: str, pro
         log.create_topic(flow.error_topic, 1)
         drive.wait_until_done(5)
     assert stored(world) == [0, 1, 2]
-    assert {record.value for record in everything(log, flow.error_topic)} == {b"{", b"[1"}
+    assert {record.value for record in shown(log, flow.error_topic)} == {b"{", b"[1"}
     assert world.counts(flow) == Counter(read=5, loaded=3, failed=2, delivered=3)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.flows import World
-from tests.support.logs import everything
+from tests.support.logs import shown
 from tests.support.tables import rows
 
 from towpath import Flow, crash, table, topic
@@ -53,7 +53,7 @@ def loaded(world: World) -> list[int]:
 
 def failed(world: World, flow: Flow) -> list[tuple[str, int, str]]:
     """Key, number and exception of what lies in the error topic, by number."""
-    found = [(each, ErrorRecord.read(each)) for each in everything(world.runtime.log, flow.error_topic)]
+    found = [(each, ErrorRecord.read(each)) for each in shown(world.runtime.log, flow.error_topic)]
     assert {read.order for each, read in found if each.key is not None} <= {"key"}
     told = [
         ((each.key or b"").decode(), json.loads(each.value or b"")["n"], read.failure.exception) for each, read in found
@@ -67,7 +67,7 @@ def held(database: Database) -> dict[str, tuple[int, int]]:
 
 def come_back(world: World, flow: Flow, *numbers: int, value: bytes | None = None) -> None:
     """As the desk does it: what has failed is sent back, one after the other."""
-    records = {json.loads(each.value or b"")["n"]: each for each in everything(world.runtime.log, flow.error_topic)}
+    records = {json.loads(each.value or b"")["n"]: each for each in shown(world.runtime.log, flow.error_topic)}
     chosen: Sequence[Record] = [records[n] for n in numbers]
     back = [reentry_record(each, f"case-{n}", 2, value) for n, each in zip(numbers, chosen, strict=True)]
     world.runtime.log.append(f"{flow.name}.reentry", [each._replace(partition=0) for each in back])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.flows import World
-from tests.support.logs import everything
+from tests.support.logs import shown
 from tests.support.marked import numbered
 
 from towpath import Flow, topic
@@ -37,7 +37,7 @@ def copying(name: str) -> Flow:
 
 
 def numbers(world: World, name: str) -> list[int]:
-    return sorted(json.loads(record.value or b"")["n"] for record in everything(world.runtime.log, f"{name}-out"))
+    return sorted(json.loads(record.value or b"")["n"] for record in shown(world.runtime.log, f"{name}-out"))
 
 
 def cut_off(world: World, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> Place:

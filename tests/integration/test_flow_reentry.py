@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.flows import World
-from tests.support.logs import everything
+from tests.support.logs import shown
 
 from towpath import Flow, table, topic
 from towpath.flow.audit.audit import Audit
@@ -48,7 +48,7 @@ def rows(home: Path) -> dict[str, tuple[bytes, dict[str, Any]]]:
 
 
 def failed_records(world: World, flow: Flow) -> list[Record]:
-    return sorted(everything(world.runtime.log, flow.error_topic), key=lambda record: record.value or b"")
+    return sorted(shown(world.runtime.log, flow.error_topic), key=lambda record: record.value or b"")
 
 
 def test_a_replay_is_the_same_delivery(world: World, name: str) -> None:
@@ -102,7 +102,7 @@ def test_a_replay_is_the_same_delivery(world: World, name: str) -> None:
         "failed": {},
         "delivered": {},
     }
-    told = [OutcomeRecord.read(record) for record in everything(log, f"{name}.outcomes")]
+    told = [OutcomeRecord.read(record) for record in shown(log, f"{name}.outcomes")]
     assert {(each.stage, each.correlation, each.attempt, each.fate, each.step) for each in told} == {
         (clicks, "case-1", 2, Fate.LOADED, ""),
         (clicks, "case-2", 2, Fate.FAILED, "inverse"),
@@ -152,7 +152,7 @@ def test_what_was_called_back_is_passed_over(world: World, name: str) -> None:
     )
     world.run(flow)
     assert {id: document["n"] for id, (_, document) in rows(world.home).items()} == {f"{clicks}:0:0:0": 3}
-    told = [OutcomeRecord.read(record) for record in everything(log, f"{name}.outcomes")]
+    told = [OutcomeRecord.read(record) for record in shown(log, f"{name}.outcomes")]
     assert [(each.correlation, each.attempt, each.fate) for each in told] == [("case-1", 2, Fate.LOADED)]
     [counts] = [batch.counts for batch in world.batches(flow) if batch.batch_id == 1]
     assert (counts["read"], counts["loaded"], counts["filtered"]) == (2, 1, {"called back by the desk": 1})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 from tests.support.flows import World
-from tests.support.logs import everything
+from tests.support.logs import shown
 
 from towpath import Flow, expect, table, topic
 from towpath.errors import NotTheOnlyOne
@@ -37,7 +37,7 @@ def page_views(name: str, home: Path, source: str) -> Flow:
             "_day", F.to_date(F.timestamp_millis("at")).cast("string")
         )
 
-    @flow.each(views, timeout_s=1)
+    @flow.each(views, timeout_s=60)
     def label(view: dict[str, Any]) -> dict[str, Any]:
         if view["url"] == "/die":
             os._exit(3)
@@ -73,9 +73,7 @@ def test_every_record_is_in_exactly_one_place(world: World, name: str) -> None:
         json.loads(row["document"]) == {**GOOD, "n": json.loads(row["document"])["n"], "section": "news"}
         for row in loaded
     )
-    found = {
-        record.value: ErrorRecordView.of(record.headers) for record in everything(world.runtime.log, flow.error_topic)
-    }
+    found = {record.value: ErrorRecordView.of(record.headers) for record in shown(world.runtime.log, flow.error_topic)}
     assert found == bad
     assert world.counts(flow) == Counter(read=57, loaded=50, filtered=1, failed=6, delivered=50)
 

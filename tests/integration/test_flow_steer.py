@@ -207,10 +207,13 @@ def test_a_search_ends_when_the_stage_is_to_stop(embedded: World) -> None:
     run = embedded.open(flow)
     run.start(until_idle=True)
     wait_until(lambda: len(tries) > 4, 60)  # one to check the plan, one for the batch, the others search
-    asked_at, made = time.monotonic(), len(tries)
+    asked_at = time.monotonic()
     run.stop()
+    stage = run._running[0].run
+    wait_until(lambda: stage._begins_none or not run.is_running, 60, "the stage has heard of it")
+    made = len(tries)
     assert run.wait() == {"clicks": PilotState.STOPPED}
-    assert len(tries) <= made + 2
+    assert len(tries) <= made + 1  # one may have been about to begin
     assert time.monotonic() - asked_at < 30
     assert [batch.state for batch in embedded.batches(flow)] == ["snapshot"]
     assert embedded.errors(flow) == []
@@ -266,7 +269,7 @@ def test_a_batch_that_fails_three_times_without_a_known_cause_is_searched(embedd
     embedded.send("clicks", [{"n": n} for n in range(10, 15)], partitions=1)
     run = embedded.open(flow)
     run.start(until_idle=True)
-    wait_until(lambda: run.views()[0].pilot.uncategorised > 4, 60)
+    wait_until(lambda: run.views()[0].pilot.uncategorised > 4, 180)  # each time the whole stage begins anew
     assert embedded.errors(flow) == []
     marker.unlink()
     assert run.wait() == {"clicks": PilotState.STOPPED}

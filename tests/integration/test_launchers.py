@@ -189,7 +189,7 @@ def test_an_end_is_heard_at_once_also_by_who_did_not_start_it(rig: Rig, tmp_path
         begun = time.monotonic()
         ended, at = heard.result()
     assert ended == [handle]
-    assert at - begun < 5.0
+    assert at - begun < LONG_S / 3  # long before who waits would have given up
     assert rig.other.wait(others, 0.05) == []
 
 

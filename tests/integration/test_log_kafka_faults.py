@@ -191,8 +191,10 @@ def test_batch_that_runs_out_of_time_says_what_is_known(
 ) -> None:
     """The broker stands still: it may or may not write later what it was sent."""
     monkeypatch.setattr(kafka_topics, "TRUSTED_S", 60.0)
+    with opened(broker.bootstrap) as patient:  # a broker that has just begun takes its time for the first topic
+        patient.create_topic(name, 1)
+        patient.append(name, new(b"first"))
     with opened(broker.bootstrap, timeout_s=IMPATIENT_S) as log:
-        log.create_topic(name, 1)
         log.append(name, new(b"before"))
         [pid] = broker.pids
         os.kill(pid, signal.SIGSTOP)
@@ -205,7 +207,7 @@ def test_batch_that_runs_out_of_time_says_what_is_known(
     with opened(broker.bootstrap) as patient:  # a broker that stood still is let back in after some seconds
         patient.append(name, new(b"after"))
         found = values(patient, name)
-    assert found in ([b"before", b"1", b"2", b"after"], [b"before", b"after"])
+    assert found in ([b"first", b"before", b"1", b"2", b"after"], [b"first", b"before", b"after"])
 
 
 @pytest.mark.slow
@@ -276,8 +278,7 @@ def test_broker_that_comes_back_at_another_address_is_found(broker: KafkaServer,
         with log.producer(name).transaction() as tx:
             tx.append(name, new(b"2"))
         first.stop()
-        second = KafkaServer(broker.data_dir, free_port())
-        assert second.port != first.port
+        second = KafkaServer(broker.data_dir, free_port(first.port))
         proxy.target_port = second.port
         second.start()
         try:

@@ -141,7 +141,7 @@ def test_write_lock_is_not_held_while_the_block_of_a_transaction_runs(quiet: Qui
 def test_appended_records_ring_the_topics_bell(quiet: Quiet, log: SqliteLog) -> None:
     bell = quiet.database.bells.hang(bell_name(T))
     log.append(T, new(b"v"))
-    assert bell.wait(5)
+    assert bell.wait(30)
 
 
 # Room
@@ -345,5 +345,5 @@ def test_log_can_have_a_file_of_its_own(make_runtime: Callable[..., Runtime], tm
     runtime.process()
     runtime.log.create_topic(T, 1)
     runtime.log.append(T, new(b"v"))
-    with Runtime(settings(tmp_path, url=f"sqlite:///{tmp_path}/topics.db")) as other:
+    with Runtime(settings(tmp_path, lock_timeout_s=10.0, url=f"sqlite:///{tmp_path}/topics.db")) as other:
         assert values(other.log, T) == [b"v"]

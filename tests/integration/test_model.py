@@ -36,7 +36,7 @@ EXAMPLES = {"sqlite": (150, 40), "postgres": (12, 40)}  # examples and steps of 
 
 @dataclass(frozen=True)
 class Expected:
-    """A message as the model has it. Times are in shifted seconds: the real ones that pass meanwhile are none."""
+    """A message as the model has it. Times are in shifted seconds, by the hundred: beside them real ones are none."""
 
     id: str
     inbox: str
@@ -113,8 +113,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(
         inbox=st.sampled_from(sorted(INBOXES)),
-        delay_s=st.sampled_from([None, 10, 30]),
-        ttl_s=st.sampled_from([None, 20, 50]),
+        delay_s=st.sampled_from([None, 1000, 3000]),
+        ttl_s=st.sampled_from([None, 2000, 5000]),
     )
     def send(self, inbox: str, delay_s: float | None, ttl_s: float | None) -> None:
         number = len(self.model)
@@ -167,7 +167,7 @@ class QueueMachine(RuleBasedStateMachine):
         _, worker, message = held
         self.end(message, lambda: worker.inboxes[message.inbox].fail(message, "broke"), state="ERR")
 
-    @rule(held=consumes(claims), delay_s=st.sampled_from([0.0, 10.0]))
+    @rule(held=consumes(claims), delay_s=st.sampled_from([0.0, 1000.0]))
     def release(self, held: tuple[int, Worker, Message], delay_s: float) -> None:
         _, worker, message = held
         self.end(
@@ -222,7 +222,7 @@ class QueueMachine(RuleBasedStateMachine):
             with pytest.raises(IllegalMove):
                 self.operator.edit(one.id, "why", payload=0)
 
-    @rule(seconds=st.sampled_from([5, 15, 40]))
+    @rule(seconds=st.sampled_from([500, 1500, 4000]))
     def shift(self, seconds: float) -> None:
         self.quiet.database.shift_clock(seconds)
         self.now += seconds

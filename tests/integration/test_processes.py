@@ -72,7 +72,7 @@ def test_a_killed_process_is_declared_dead_and_its_claims_are_freed(
     survivor = make_runtime()
     survivor.process()
     holder.send_signal(signal.SIGKILL)
-    wait_until(lambda: states(survivor.database) == ["NEW"] * 3, timeout_s=20, what="the freed claims")
+    wait_until(lambda: states(survivor.database) == ["NEW"] * 3, timeout_s=60, what="the freed claims")
     [death] = wait_until(lambda: events(survivor.database, EventKind.PROCESS_DIED))
     data = json.loads(death["data"])
     assert (data["name"], data["pid"], data["host"]) == ("holder", holder.pid, socket.gethostname())
@@ -86,10 +86,10 @@ def test_a_paused_process_that_was_declared_dead_leaves_when_it_wakes(
     survivor.process()
     pause_without_a_lock(holder.pid, survivor.database)
     try:
-        wait_until(lambda: states(survivor.database) == ["NEW"] * 3, timeout_s=20, what="the freed claims")
+        wait_until(lambda: states(survivor.database) == ["NEW"] * 3, timeout_s=60, what="the freed claims")
     finally:
         holder.send_signal(signal.SIGCONT)
-    assert holder.wait(20) == EXIT_CODE_DEAD
+    assert holder.wait(60) == EXIT_CODE_DEAD
 
 
 def test_an_interrupted_process_stops_in_order_when_it_closes(

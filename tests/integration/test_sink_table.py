@@ -242,7 +242,7 @@ def test_writers_that_make_the_same_table_at_once_do_not_fail(home, make):
     def one(number: int) -> None:
         try:
             writer = make().writer(PLACE)
-            barrier.wait(10)
+            barrier.wait(60)
             writer.write(deliveries([{"n": 1}] * 100, delivery_ids=ids(100, number * 100)))
             writer.close()
         except BaseException as error:
@@ -270,7 +270,7 @@ def test_a_locked_file_is_waited_for(tmp_path, write):
     assert thread.is_alive()
     assert done == []
     holder.execute("rollback")
-    thread.join(20)
+    thread.join(60)
     holder.close()
     assert done == [[]]
 

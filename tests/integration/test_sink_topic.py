@@ -19,6 +19,7 @@ from towpath.flow.sinks.topic_log import opened
 from towpath.log.sqlite_log import SqliteLog
 from towpath.settings import Settings
 from towpath.testing.proxy import CuttingProxy
+from towpath.testing.waiting import wait_until
 
 
 @pytest.fixture
@@ -69,6 +70,7 @@ def test_a_record_that_only_the_broker_finds_too_large_is_refused_alone(kafka, n
     servers = kafka.url.removeprefix("kafka://")
     admin = AdminClient({"bootstrap.servers": servers})
     admin.create_topics([NewTopic(name, 2, config={"max.message.bytes": "3000"})])[name].result(30)
+    wait_until(lambda: name in admin.list_topics(timeout=30).topics, what="the broker shows what the controller made")
     settings = Settings(log={"url": kafka.url, "timeout_s": 20.0})
     documents = [{"n": n, "text": "x" * 5_000 if n in (3, 17) else ""} for n in range(20)]
     refusals = write(TopicSink(name), settings, deliveries(documents, targets=[name] * 20))

@@ -132,6 +132,8 @@ def test_records_that_the_broker_refuses_are_left_out_and_the_rest_is_written_on
         admin = AdminClient({"bootstrap.servers": servers})
         for topic, config in configs.items():
             admin.create_topics([NewTopic(topic, 2, config=config)])[topic].result(30)
+        made = configs.keys()
+        wait_until(lambda: made <= admin.list_topics(timeout=30).topics.keys(), what="the broker shows what was made")
         sink = TopicSink("{topic}")
         numbers = range(60)
         given = bench.deliveries(*numbers, targets=[(bench.target, small, compacted)[n % 3] for n in numbers])

@@ -123,7 +123,7 @@ def test_topic_made_again_ends_the_query_and_is_no_topic_of_its_checkpoint(
     log.create_topic("t", 1)
     log.append("t", new(b"2", b"3"))
     with pytest.raises(StreamingQueryException, match=r"TopicReplaced: topic 't' .* was deleted and made again"):
-        query.awaitTermination(30)
+        query.awaitTermination(120)
     again = follow(read_stream(spark, log, ["t"]))
     with pytest.raises(StreamingQueryException, match="TopicReplaced"):
         again.run()

@@ -19,8 +19,9 @@ from towpath.testing.waiting import wait_until
 
 
 def test_one_process_works_on_all_that_waits_and_ends(rig: Rig) -> None:
+    rig.actors.register(Hand)
+    questions = [rig.send(Hand, ["double", n]) for n in range(5)]  # all before its process lingers for the next
     rig.run(Hand)
-    questions = [rig.send(Hand, ["double", n]) for n in range(5)]
     assert [rig.outbox.wait(each, 60).payload for each in questions] == [0, 2, 4, 6, 8]
     row = rig.wait_row(Hand, lambda row: not row.is_running)
     assert (row.done, row.message_id, row.ended) == (5, None, "its process ended with exit code 0")

@@ -20,6 +20,7 @@ from tests.support.cli import CommandLine
 from towpath import settings
 from towpath.spark.artifacts import exclusively
 from towpath.stack import processes
+from towpath.stack.ports import free_port
 from towpath.testing.waiting import wait_until
 
 TOWPATH = [sys.executable, "-m", "towpath"]
@@ -74,8 +75,8 @@ def test_a_server_from_up_to_reset(command: CommandLine, project: Path) -> None:
 
 
 def test_ports(command: CommandLine, project: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    port = free_port()  # one that no client takes for its own end while nobody listens there
+    with socket.create_server(("127.0.0.1", port)):
         command("stack", "up", "postgres", "--port", f"postgres={port}").refused(
             1, f"postgres: port {port} is in use by another program", "--port postgres=N"
         )
@@ -108,7 +109,7 @@ def test_a_second_one_waits_for_the_first(command: CommandLine, project: Path) -
         assert second.stderr is not None
         assert "another `towpath stack` is at work here" in second.stderr.readline()
         assert item(command, "postgres")["state"] == "absent"
-    second.communicate(timeout=60)
+    second.communicate(timeout=120)
     assert second.returncode == 0
     assert item(command, "postgres")["state"] == "running"
 

@@ -31,14 +31,14 @@ def own(tmp_path: Path) -> Iterator[KafkaServer]:
 def make_topic(server: KafkaServer) -> str:
     name = f"t{uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": server.bootstrap})
-    admin.create_topics([NewTopic(name, 2)])[name].result(20)
+    admin.create_topics([NewTopic(name, 2)])[name].result(60)
     return name
 
 
 def write(server: KafkaServer, topic: str, value: bytes) -> None:
     producer = Producer({"bootstrap.servers": server.bootstrap, "message.max.bytes": 80 << 20})
     producer.produce(topic, value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def read_all(server: KafkaServer, topic: str, count: int) -> list[bytes]:
@@ -48,7 +48,7 @@ def read_all(server: KafkaServer, topic: str, count: int) -> list[bytes]:
     consumer = Consumer({**options, **limits})
     consumer.subscribe([topic])
     while len(values) < count:
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None, f"only {len(values)} of {count} came"
         values.append(message.value())
     consumer.close()
@@ -65,8 +65,8 @@ def test_it_fits_the_shape(kafka: KafkaServer) -> None:
 
 def test_topics_are_made_only_when_asked_for(kafka: KafkaServer) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    admin.list_topics("nobody-made-this", timeout=20)
-    assert "nobody-made-this" not in admin.list_topics(timeout=20).topics
+    admin.list_topics("nobody-made-this", timeout=60)
+    assert "nobody-made-this" not in admin.list_topics(timeout=60).topics
 
 
 def test_it_takes_the_largest_record(kafka: KafkaServer) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.support.docker_engine.interface import CONTAINER_CONFIG, breach
 from tests.support.docker_engine.server import TestEngine
 from tests.support.launchers import IMAGE, PATHS, SLEEP
-from tests.support.supervised import ROOT, WAIT_S, WORKER, Keeping, keeping, sections
+from tests.support.supervised import LONG_SILENT_S, ROOT, WAIT_S, WORKER, Keeping, keeping, sections
 
 from towpath.runtime import Runtime
 from towpath.settings import Settings
@@ -30,7 +30,7 @@ CONTAINED: dict[str, Any] = {"launcher": "docker", "image": IMAGE, "environment"
 
 @pytest.fixture
 def kept(make_runtime: Callable[..., Runtime], tmp_path: Path, docker_engine: TestEngine) -> Iterator[Keeping]:
-    told = sections(tmp_path, docker_socket=str(docker_engine.path))
+    told = sections(tmp_path, silent_s=LONG_SILENT_S, docker_socket=str(docker_engine.path))
     with keeping(make_runtime(**told)) as made:
         yield made
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.support.cli import CommandLine
 from tests.support.http import API, Client, MakeClient, error_of, make_key
-from tests.support.supervised import BROKEN, HOST, WORKER, Keeping, keeping, sections
+from tests.support.supervised import BROKEN, HOST, LONG_SILENT_S, WORKER, Keeping, keeping, sections
 from tests.support.tables import by_hand, events, rows
 
 from towpath.desk.masking import MASK
@@ -24,7 +24,7 @@ from towpath.testing.waiting import wait_until
 @pytest.fixture
 def settings(tmp_path: Path) -> dict[str, Any]:
     return {
-        **sections(tmp_path, docker_socket=str(tmp_path / "no.sock")),
+        **sections(tmp_path, silent_s=LONG_SILENT_S, docker_socket=str(tmp_path / "no.sock")),
         "log": {"url": f"sqlite:///{tmp_path}/topics.db"},
     }
 

@@ -154,7 +154,7 @@ def hold(runtime: Runtime, journal: Journal, args: Args) -> None:
 def finish_late(runtime: Runtime, journal: Journal, args: Args) -> None:
     """Handle one message, wait in the middle, and try to finish it after another has taken it over."""
     inbox = runtime.queue.inbox(INBOX)
-    message = inbox.claim(1)[0]
+    message = _leased(runtime, partial(inbox.claim, 1))[0]
     journal.write(did="handled", id=message.id)
     wait_until(Path(args["gate"]).exists, SETTLE_S, "the gate")
     try:
@@ -169,7 +169,7 @@ def finish_late(runtime: Runtime, journal: Journal, args: Args) -> None:
 def stay_in_transaction(runtime: Runtime, journal: Journal, args: Args) -> None:
     """Finish one message, and never come to the commit."""
     inbox = runtime.queue.inbox(INBOX)
-    message = inbox.claim(1)[0]
+    message = _leased(runtime, partial(inbox.claim, 1))[0]
     with runtime.database.transaction() as tx:
         inbox.finish(message, tx=tx)
         journal.write(did="inside", id=message.id)

@@ -86,7 +86,9 @@ class Rig:
     @property
     def runtime(self) -> Runtime:
         if self._runtime is None:
-            self._runtime = towpath.connect(**self.settings)
+            # Only the driver is to notice soon that a server is away: a busy broker may keep this process waiting.
+            log = {**self.settings["log"], "timeout_s": 30.0}
+            self._runtime = towpath.connect(**{**self.settings, "log": log})
         return self._runtime
 
     def start_driver(self) -> None:
@@ -213,6 +215,9 @@ class Rig:
     def _check_errors(self) -> None:
         """Every bad record is in the error topic with its code, at least once; no good one is."""
         log, topic = self.runtime.log, orders(self.home, self.url).error_topic
+        # Kafka shows a committed transaction a moment after its commit.
+        numbers = [*log.starts(topic)]
+        wait_until(lambda: not any(any(log.undecided(topic, number)) for number in numbers), what="all errors")
         read = [
             ErrorRecord.read(record)
             for number, start in log.starts(topic).items()

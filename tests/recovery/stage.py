@@ -22,6 +22,9 @@ ROOT = Path(__file__).parents[2]
 # Where one process at a time is alive nobody can take it for dead, and a test need not wait long for those who are.
 SHORTEST_LEASE_S = 0.3
 POLLING = {"poll_s": 0.5, "caretaker_s": 0.05}
+# PostgreSQL goes on with the commit of a thread that has died before it heard of it. Our own session asks.
+TRANSACTIONS = """select count(*) from pg_stat_activity where datname = current_database()
+and backend_type = 'client backend' and pid <> pg_backend_pid() and state <> 'idle'"""
 
 
 class Stage:
@@ -82,8 +85,15 @@ class Stage:
 
     def look_at_what_is_left(self) -> None:
         """Remember, between death and recovery, what the dead held: exactly this has to be freed."""
+        if self.dialect == "postgres":
+            wait_until(lambda: self._transactions() == 0, 60, "the end of the transactions of the dead")
         self.left = {message.id for message in self.ledger().asked if message.state is MessageState.ACK}
         self.left_handled = self.left & set(self.handled)
+
+    def _transactions(self) -> int:
+        """How many the server has under way, but for this look."""
+        database: Any = self.runtime.database
+        return int(database.connection().execute(TRANSACTIONS).fetchone()[0])
 
     def kill(self, child: ChildProcess) -> None:
         child.kill()

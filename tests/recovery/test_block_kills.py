@@ -55,7 +55,7 @@ def test_driver_killed_at(point: P, embedded: World) -> None:
     order = {"settings": embedded.settings(), "home": str(embedded.home)}
     log = embedded.home / "child.log"
     with ChildProcess("tests.recovery.flow_acts", order, log=log, crash_at=point, cwd=ROOT) as child:
-        child.wait_killed()
+        child.wait_killed(200)  # it starts a Spark of its own
     embedded.runtime.blocks.withdraw(number, who="ann", why="over")
     flow = orders(embedded.home)
     embedded.run_when_free(flow)

@@ -31,7 +31,7 @@ def server() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def kept(server: PostgresServer, tmp_path: Path) -> Iterator[Keeping]:
-    given = sections(tmp_path)
+    given = sections(tmp_path, silent_s=5.0)  # all come back at once, on busy cores
     given["process"] = {"heartbeat_s": 0.3, "lease_s": 5.0}
     with towpath.connect(database={"url": server.url}, **given) as runtime, keeping(runtime) as made:
         yield made

@@ -15,6 +15,7 @@ from towpath.crash import CrashPoint
 from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[2]
+START_S = 200  # a child has to start Spark on a machine that has much to do
 KINDS = [GOOD, GOOD, FILTERED, UNMET, RAISING]
 RECORDS = [(n, KINDS[n % len(KINDS)]) for n in range(50)]
 
@@ -36,7 +37,7 @@ def test_driver_killed_at(point: CrashPoint, embedded: World) -> None:
     order = {"settings": embedded.settings(), "home": str(embedded.home)}
     log = embedded.home / "child.log"
     with ChildProcess("tests.recovery.flow_acts", order, log=log, crash_at=point, cwd=ROOT) as child:
-        child.wait_killed()
+        child.wait_killed(START_S)
     flow = orders(embedded.home)
     embedded.run_when_free(flow)
 

@@ -108,6 +108,8 @@ def test_a_keeper_is_killed_and_nothing_of_it_is_left(point: P, subprocess_rig: 
         code = starter.wait()
     handle = rig.launcher.find(spec.launch_id)
     assert handle is not None
+    # Who started it hears of its end before the kernel has taken everything from it: the answer is closed first.
+    wait_until(lambda: not rig.launcher.look(handle).is_running, LONG_S, "the end of the keeper")
     looked = rig.launcher.look(handle)
     if point in BEGUN:
         assert code == 0

@@ -23,12 +23,17 @@ from towpath.testing.waiting import wait_until
 
 # Who freezes while it writes to SQLite stops all writers until it thaws: it is frozen where it does not write.
 RARE_CARE = {"caretaker_s": 60}
-LEASE_S = 1.2  # two workers at once on busy cores: a living one must not be taken for dead
+LEASE_S = 1.2  # others wait for its end where one is frozen
 
 
 @pytest.fixture
-def stage(database_settings: dict[str, Any], tmp_path: Path) -> Iterator[Stage]:
-    with Stage(database_settings, tmp_path, LEASE_S) as made:
+def lease_s() -> float:
+    return LEASE_S
+
+
+@pytest.fixture
+def stage(database_settings: dict[str, Any], tmp_path: Path, lease_s: float) -> Iterator[Stage]:
+    with Stage(database_settings, tmp_path, lease_s) as made:
         yield made
 
 
@@ -42,7 +47,7 @@ def assert_accounted(stage: Stage) -> None:
 def test_sigterm_ends_what_was_begun_and_keeps_nothing(stage: Stage, threads: int) -> None:
     """An orderly stop leaves no claim behind, so nobody has to wait for a lease and nobody is called dead."""
     fill(stage, "double", True, 60)
-    worker = stage.start("work", threads=threads, pause_s=0.02)
+    worker = stage.start("work", threads=threads, pause_s=0.2)  # it has work for seconds: the signal comes in time
     stage.wait_for("handled", 5)
     stage.stop(worker)
     ledger = stage.ledger()
@@ -79,7 +84,8 @@ def test_stopped_for_longer_than_a_lease(stage: Stage) -> None:
 def test_thawed_worker_does_no_more_work(stage: Stage) -> None:
     """The same with a worker as people run it: whatever it held when it froze is done once more, and only that."""
     fill(stage, "double", True, 40)
-    frozen = stage.start("work", threads=4, pause_s=0.5, queue=RARE_CARE)
+    # It is frozen in the pause: in the middle of a finish it would keep a row locked until it thaws (PostgreSQL).
+    frozen = stage.start("work", threads=4, pause_s=2.0, queue=RARE_CARE)
     stage.wait_for("begun", 4)
     freeze(stage, frozen)
     stage.run("recover", threads=4)
@@ -90,7 +96,8 @@ def test_thawed_worker_does_no_more_work(stage: Stage) -> None:
     assert {process.pid for process in stage.ledger().dead} == {frozen.pid}
 
 
-def test_sigkill_at_random_moments(stage: Stage) -> None:
+@pytest.mark.parametrize("lease_s", [10.0])  # two at once on busy cores: a living one must not be taken for dead
+def test_sigkill_at_random_moments(stage: Stage, lease_s: float) -> None:
     """Two workers, one of which is killed again and again wherever it happens to be."""
     threads = random.choice([0, 3])
     for function in ("double", "fail", "later"):

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import orjson
 import urllib3
 
+from towpath.stack.ports import free_port
+
 
 class Told(NamedTuple):
     """What the proxy answers by itself; a `length` beyond the data cuts the answer short."""
@@ -40,8 +42,8 @@ class BulkProxy:
         self._target = target
         self._pool = urllib3.PoolManager(maxsize=4, retries=False)
         self._tls = tls
-        self._listen(0)
-        self._port: int = self._server.server_address[1]
+        self._port = free_port()  # one that no client takes for its own end while this is closed
+        self._listen(self._port)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._port}"
 
     def _listen(self, port: int) -> None:

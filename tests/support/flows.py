@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.support.logs import Place, everything
+from tests.support.logs import Place, shown
 
 import towpath
 from towpath.errors import NotTheOnlyOne
@@ -107,7 +107,7 @@ class World:
                 return None
             return run
 
-        return cast("FlowRun", wait_until(started, 30)).wait()
+        return cast("FlowRun", wait_until(started, 120)).wait()
 
     def batches(self, flow: Flow) -> list[Batch]:
         """All batches of all stages, oldest first."""
@@ -118,7 +118,7 @@ class World:
         return found[::-1]
 
     def errors(self, flow: Flow) -> list[ErrorRecord]:
-        return [ErrorRecord.read(record) for record in everything(self.runtime.log, flow.error_topic)]
+        return [ErrorRecord.read(record) for record in shown(self.runtime.log, flow.error_topic)]
 
     def counts(self, flow: Flow) -> Counter[str]:
         """What the ledger says in all, by place."""

@@ -73,6 +73,12 @@ def everything(log: Log, topic: str) -> list[Record]:
     return [record for number in starts for record in log.read(topic, number, starts[number])]
 
 
+def shown(log: Log, topic: str) -> list[Record]:
+    """The same when no transaction is under way in it: Kafka shows one a moment after its commit has returned."""
+    wait_until(lambda: log.ends(topic) == log.written_ends(topic), what=f"the ends of all transactions in {topic}")
+    return everything(log, topic)
+
+
 def values(log: Log, topic: str) -> list[bytes | None]:
     return [record.value for record in everything(log, topic)]
 

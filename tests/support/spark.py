@@ -67,7 +67,7 @@ class Following:
         self.query = (writer.trigger(**trigger) if trigger else writer).start()
         return self.query
 
-    def wait_for(self, *values: bytes, timeout_s: float = 30.0) -> None:
+    def wait_for(self, *values: bytes, timeout_s: float = 120.0) -> None:
         wait_until(
             lambda: sorted(map(repr, self.values)) == sorted(map(repr, values)), timeout_s, f"{values} in the query"
         )

@@ -24,7 +24,7 @@ from towpath.testing.waiting import wait_until
 
 JOURNAL = "TEST_JOURNAL"
 # Young processes import a lot while others want the machine: they must not be taken for dead.
-CALM = {"heartbeat_s": 0.5, "lease_s": 3.0}
+CALM = {"heartbeat_s": 0.5, "lease_s": 6.0}
 
 
 class Hand(Spawner):

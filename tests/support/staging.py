@@ -29,7 +29,7 @@ class Acting(Generic[T]):
     def is_done(self) -> bool:
         return not self._thread.is_alive()
 
-    def result(self, timeout_s: float = 20.0) -> T:
+    def result(self, timeout_s: float = 60.0) -> T:
         self._thread.join(timeout_s)
         assert self.is_done, "it did not come to its end"
         if self._error is not None:
@@ -60,7 +60,7 @@ class Hold:
             self._is_free = self._is_free and not mine
         if mine:
             self.reached.set()
-            assert self.released.wait(20), "nobody released the one that is held"
+            assert self.released.wait(60), "nobody released the one that is held"
 
 
 @contextmanager
@@ -71,8 +71,8 @@ def held_at(point: CrashPoint, act: Callable[[], T]) -> Iterator[tuple[Acting[T]
         patch.setattr(crash, "here", hold.here)
         acting = Acting(act)
         try:
-            assert hold.reached.wait(20), f"{point} was never reached"
+            assert hold.reached.wait(60), f"{point} was never reached"
             yield acting, hold
         finally:
             hold.released.set()
-            acting._thread.join(20)
+            acting._thread.join(60)

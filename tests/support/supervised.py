@@ -24,6 +24,7 @@ from towpath.testing.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 120.0
+LONG_SILENT_S = 10.0  # as long as the lease of a process: where nobody is to be taken for silent
 HOST = "here"
 
 # Takes what waits in `work`, says that it is ready, and does nothing more until it is told to end.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def each(source: str, sink: Sink) -> Flow:
     return flow
 
 
-FLOWS = {
+FLOWS: dict[str, Callable[[str, Sink], Flow]] = {
     "plain": plain,
     "steps": steps,
     "declared": partial(steps, deterministic=True),

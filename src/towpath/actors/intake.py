@@ -85,6 +85,8 @@ class Intake:
         if not messages:
             return
         parts, now_us = self._parts, self._parts.database.now()
+        if disabled:  # known for a while; a refusal is for good, so whoever was enabled since is not refused
+            disabled = parts.instances.disabled(tx)
         found = parts.instances.lock(tx, {message.inbox for message in messages})
         begun: list[_Begun] = []
         refused: list[_Refusal] = []

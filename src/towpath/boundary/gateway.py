@@ -304,8 +304,10 @@ class Gateway:
     def _settle(self, sender: Sender) -> bool:
         try:
             with self._at_work.slot(sender.upload, sender.name) as slot:
-                stream, _ = self._seen(sender.upload, sender.name, None)
-                self._run(slot, stream, sender)
+                stream, now = self._seen(sender.upload, sender.name, None)
+                if now.plan is None:
+                    return False  # whoever was at it has come to its end meanwhile
+                self._run(slot, stream, now)
                 slot.drop()
             return True
         except TowpathError as error:

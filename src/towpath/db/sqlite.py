@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -223,6 +224,7 @@ class SqliteDatabase:
             if is_beats
             else SqliteDatabase(path.with_name(path.name + "-beats"), "normal", lock_timeout_s, is_beats=True)
         )
+        self._shift_lock = threading.Lock()
         self._shift_us = 0
         self._shift_read_at = float("-inf")
 
@@ -255,14 +257,16 @@ class SqliteDatabase:
         # The file and all its users are on one machine, so the machine's clock is the database's.
         monotonic = time.monotonic()
         if monotonic - self._shift_read_at > SHIFT_IS_READ_EVERY_S:
-            self._shift_us = self._read_shift()
-            self._shift_read_at = monotonic
+            with self._shift_lock:  # what was read before a shift is not kept after it
+                self._shift_us, self._shift_read_at = self._read_shift(), monotonic
         return time.time_ns() // 1000 + self._shift_us
 
     def shift_clock(self, seconds: float) -> None:
         with self._beats.transaction() as tx:
             tx._connection.execute("update clock_shift set offset_us = offset_us + ?", (int(seconds * MICROS),))
-        self._shift_read_at = self._beats._shift_read_at = float("-inf")
+        for database in (self, self._beats):
+            with database._shift_lock:
+                database._shift_read_at = float("-inf")
 
     def script(self, text: str) -> None:
         # executescript would commit what is open, so the statements go one by one.

@@ -73,7 +73,10 @@ class Sampler:
     def _look(self, now: float) -> None:
         ground = self._ground
         if self._generation != ground.row.generation:
-            self._generation, self._stops = ground.row.generation, ground.last_stops()
+            self._stops = {}  # what a batch adds while the ledger is asked is newer than its answer
+            for spot, stop in ground.last_stops().items():
+                self._stops.setdefault(spot, stop)
+            self._generation = ground.row.generation
         self._speeds.see(self._stops, now)
         partitions = [
             self._partition(name, id, number, end)

@@ -17,6 +17,8 @@ NOW = 0
 FULL_PAUSE_S = 0.05
 SERVED_EVERY = 1_000
 LEARN_TIMEOUT_S = 10.0
+# What the client says of its own accord; a topic or partition may have come since it last looked.
+UNLEARNED = frozenset({KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC})
 
 
 def hand_over(
@@ -45,7 +47,7 @@ def hand_over(
             except BufferError:
                 producer.poll(FULL_PAUSE_S)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or not _learn(producer, topic, number):
+                if error.args[0].code() not in UNLEARNED or not _learn(producer, topic, number):
                     report(error.args[0], None)
                     break
         if at % SERVED_EVERY == 0:
@@ -54,11 +56,12 @@ def hand_over(
 
 
 def _learn(producer: Producer, topic: str, number: int) -> bool:
-    """Tell the client of partitions that were added since it last looked; whether this one is among them."""
+    """Tell the client of what was made since it last looked; whether this partition is among it."""
     try:
-        return number in producer.list_topics(topic, LEARN_TIMEOUT_S).topics[topic].partitions
+        found = producer.list_topics(topic, LEARN_TIMEOUT_S).topics[topic].partitions
     except KafkaException:
         return False
+    return bool(found) if number == BY_KEY else number in found
 
 
 class Deliveries:

@@ -45,14 +45,14 @@ class KafkaTopics:
         return self._settled(lambda: self._is_made(name, partitions))
 
     def read(self, name: str) -> Topic:
-        found = self._describe([name])
+        found = self._look([name])
         if not found:
             raise UnknownTopic(name)
-        return self._with_retention(found)[0]
+        return found[0]
 
     def all(self) -> list[Topic]:
         names = sorted(self.counts())
-        return self._with_retention(self._describe(names)) if names else []
+        return self._look(names) if names else []
 
     def counts(self) -> dict[str, int]:
         """The number of partitions of every topic that is not Kafka's own."""
@@ -109,7 +109,7 @@ class KafkaTopics:
         has_leaders = found and all(p.leader is not None and p.leader.id >= 0 for p in found[0].partitions)
         if not has_leaders or len(found[0].partitions) < partitions:
             return None
-        return self._with_retention(found)[0]
+        return next(iter(self._look([name])), None)
 
     def _settled(self, look: Callable[[], T | None]) -> T:
         deadline = time.monotonic() + self._client.timeout_s
@@ -139,10 +139,13 @@ class KafkaTopics:
                 self._counts[topic.name] = (time.monotonic(), len(topic.partitions))
         return found
 
-    def _with_retention(self, found: Sequence[TopicDescription]) -> list[Topic]:
-        return self._client.patiently(lambda left_s: self._with_retention_once(found, left_s))
+    def _look(self, names: Sequence[str]) -> list[Topic]:
+        """Those of the topics that are there, whole. One that is deleted between two questions is asked for again."""
+        return self._client.patiently(lambda left_s: self._with_retention(self._describe_once(names, left_s), left_s))
 
-    def _with_retention_once(self, found: Sequence[TopicDescription], timeout_s: float) -> list[Topic]:
+    def _with_retention(self, found: Sequence[TopicDescription], timeout_s: float) -> list[Topic]:
+        if not found:
+            return []
         resources = {topic.name: ConfigResource(ResourceType.TOPIC, topic.name) for topic in found}
         answers = self._client.admin.describe_configs(list(resources.values()))
         topics = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -28,6 +28,9 @@ from towpath.flow.place import BY_BATCH
 from towpath.flow.strategy import Strategy
 from towpath.flow.topics import FlowTopics
 from towpath.log import Log, NewRecord
+from towpath.testing.waiting import wait_until
+
+SETTLE_S = 10  # at most: what a dead task has left open may stay so
 
 
 @dataclass
@@ -135,10 +138,19 @@ class Rig:
 
     def seen(self) -> Seen:
         shape, log = self.case.shape, self.world.runtime.log
+        if self.world.place.kind == "kafka":
+            self._settle(log)
         targets = {name: self.other if name == "other" else self.target for name in shape.outputs}
         rows = {name: target.rows(name, log) for name, target in targets.items()}
         failed = Counter(_number(record.value or b"") for record in everything(log, self.flow().error_topic))
         return Seen(rows, failed, self.count, sum(counts["forfeited"] for counts in self._counts().values()))
+
+    def _settle(self, log: Log) -> None:
+        """Kafka shows a committed transaction a moment after its commit."""
+        own = [each for each in log.topics() if self.target.prefix in each.name]
+        places = [(each.name, number) for each in own for number in range(each.partitions)]
+        with suppress(TimeoutError):
+            wait_until(lambda: not any(any(log.undecided(*place)) for place in places), SETTLE_S)
 
     def problems(self) -> list[str]:
         self.world.connect()
