@@ -62,11 +62,12 @@ def tell(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lease_s", "away_s"),
     [
         pytest.param(4.0, 13.0, id="scaled-down"),
-        pytest.param(10.0, 60.0, id="default-lease-60s", marks=[pytest.mark.slow, pytest.mark.timeout(300)]),
+        pytest.param(10.0, 60.0, id="default-lease-60s", marks=pytest.mark.timeout(300)),
     ],
 )
 def test_no_claim_of_a_living_worker_is_freed(server: PostgresServer, lease_s: float, away_s: float) -> None:

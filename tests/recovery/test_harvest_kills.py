@@ -34,6 +34,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
             made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1000)  # a minute on a machine with nothing else to do
 def test_each_part_is_killed_once(rig: Rig) -> None:
     run_id = rig.start(1, SITES)

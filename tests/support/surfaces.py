@@ -13,6 +13,8 @@ DYING = (
     "recovery/actors/test_kills.py",
     "recovery/test_access_kills.py",
     "recovery/test_desk_job_kills.py",
+    "recovery/test_spawner.py",
+    "integration/test_spawner.py",
     "integration/test_coordinator.py",
 )
 SERVERS = frozenset({"postgres", "kafka"})
