@@ -29,6 +29,7 @@ def main() -> None:
             crash.here(CrashPoint.BATCH_LOADED)
         case "wait":
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored below a shell's background job
             Path(told["ready"]).touch()
             time.sleep(120)
 
