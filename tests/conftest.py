@@ -57,7 +57,7 @@ quicken_servers()
 quicken_children()
 
 FAST = {
-    "process": {"heartbeat_s": 0.2, "lease_s": 3.0},
+    "process": {"heartbeat_s": 0.2, "lease_s": 10.0},
     "queue": {"poll_s": 0.5, "caretaker_s": 0.1},
 }
 

@@ -86,10 +86,10 @@ def test_send_and_wait(command: CommandLine, runtime: Runtime) -> None:
         return {"cents": 100 // message.payload["n"]}
 
     worker.start()
-    ran = command.ok("queue", "send", "prices", "quote", '{"n": 3}', "--wait", 10, "--json", *BY)
+    ran = command.ok("queue", "send", "prices", "quote", '{"n": 3}', "--wait", 60, "--json", *BY)
     assert ran.json["answer"] == {"state": "OK", "payload": {"cents": 33}}
-    assert '"cents": 50' in command.ok("queue", "send", "prices", "quote", '{"n": 2}', "--wait", 10, *BY).out
-    failed = command("queue", "send", "prices", "quote", '{"n": 0}', "--wait", 10, "--json", *BY)
+    assert '"cents": 50' in command.ok("queue", "send", "prices", "quote", '{"n": 2}', "--wait", 60, *BY).out
+    failed = command("queue", "send", "prices", "quote", '{"n": 0}', "--wait", 60, "--json", *BY)
     assert failed.code == 1
     assert failed.json["answer"]["state"] == "ERR"
     assert "ZeroDivisionError" in failed.json["answer"]["payload"]["error"]

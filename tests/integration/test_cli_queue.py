@@ -118,7 +118,7 @@ def test_show_has_the_message_its_tree_and_its_events(command: CommandLine, runt
 
     worker.start()
     request = outbox.send("prices", "quote", {"fruit": "apple", "big": BIG}, headers={"trace": "t-1"})
-    assert outbox.wait(request, 10).is_ok
+    assert outbox.wait(request, 60).is_ok
     worker.stop()
     command.ok("queue", "set-state", request, "NEW", "--why", "look again", "--who", "ann")
 

@@ -11,7 +11,18 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from tests.support.supervised import BROKEN, DEAF, HOST, ROOT, WAIT_S, WORKER, Keeping, keeping, sections
+from tests.support.supervised import (
+    BROKEN,
+    DEAF,
+    HOST,
+    LONG_SILENT_S,
+    ROOT,
+    WAIT_S,
+    WORKER,
+    Keeping,
+    keeping,
+    sections,
+)
 from tests.support.tables import by_hand, events, rows, states
 
 from towpath.db.machine import born
@@ -28,8 +39,14 @@ from towpath.testing.waiting import wait_until
 
 
 @pytest.fixture
-def runtime(make_runtime: Callable[..., Runtime], tmp_path: Path) -> Runtime:
-    return make_runtime(**sections(tmp_path))
+def silent_s() -> float:
+    """Where nobody is silent on purpose nobody may be taken for it who only waits for a processor."""
+    return LONG_SILENT_S
+
+
+@pytest.fixture
+def runtime(make_runtime: Callable[..., Runtime], tmp_path: Path, silent_s: float) -> Runtime:
+    return make_runtime(**sections(tmp_path, silent_s=silent_s))
 
 
 @pytest.fixture
@@ -43,7 +60,8 @@ def send_work(runtime: Runtime, count: int) -> None:
     runtime.queue.outbox("me").notice_many("work", "DO", range(count))
 
 
-def test_what_dies_is_started_again_and_what_it_held_is_freed(kept: Keeping) -> None:
+@pytest.mark.parametrize("silent_s", [2.5])
+def test_what_dies_is_started_again_and_what_it_held_is_freed(kept: Keeping, silent_s: float) -> None:
     """Once for each of: killed, and silent. Each death is a record of who, how, when, what was freed, when back."""
     runtime = kept.runtime
     send_work(runtime, 3)
@@ -137,11 +155,12 @@ def test_a_silent_process_that_beats_is_left_alone(kept: Keeping) -> None:
     assert kept.duty("worker").launch == 1
 
 
+@pytest.mark.parametrize("silent_s", [2.5])
 def test_another_host_is_asked_over_the_queue(
-    kept: Keeping, make_runtime: Callable[..., Runtime], tmp_path: Path
+    kept: Keeping, make_runtime: Callable[..., Runtime], tmp_path: Path, silent_s: float
 ) -> None:
     """The coordinator is here; a peer of the other host starts, sees the end, and ends by force."""
-    far = make_runtime(**sections(tmp_path, "far"))
+    far = make_runtime(**sections(tmp_path, "far", silent_s=silent_s))
     with keeping(far, coordinates=False):
         kept.want("worker", WORKER, host="far")
         kept.wait_for("worker", DutyState.READY, 1)
@@ -158,10 +177,10 @@ def test_another_host_is_asked_over_the_queue(
 
 
 def test_what_moves_to_another_host_ends_where_it_was(
-    kept: Keeping, make_runtime: Callable[..., Runtime], tmp_path: Path
+    kept: Keeping, make_runtime: Callable[..., Runtime], tmp_path: Path, silent_s: float
 ) -> None:
     """Also what cannot find out by itself that another has taken its place."""
-    runtime, far = kept.runtime, make_runtime(**sections(tmp_path, "far"))
+    runtime, far = kept.runtime, make_runtime(**sections(tmp_path, "far", silent_s=silent_s))
     up = Up(runtime.duties, runtime.steward, "another", runtime.settings.process.lease_s)
     spec = DutySpec(("sleep", "600"), environment=kept.environment, reports=False)
 
@@ -235,7 +254,8 @@ def test_a_script_may_run_one_command_after_the_other(kept: Keeping, tmp_path: P
     assert kept.deaths("script") == []
 
 
-def test_a_keeper_that_stands_still_hides_no_death(kept: Keeping, tmp_path: Path) -> None:
+@pytest.mark.parametrize("silent_s", [2.5])
+def test_a_keeper_that_stands_still_hides_no_death(kept: Keeping, tmp_path: Path, silent_s: float) -> None:
     """Nobody hears of the end of its process: so it is ended itself, as whatever stands still."""
     kept.want_command("sleeper", ("sleep", "600"), reports=False)
     first = kept.wait_for("sleeper", DutyState.READY, 1)

@@ -81,7 +81,7 @@ def test_the_dead_are_freed_while_a_finish_is_under_way(make_quiet: Make) -> Non
         assert freeing.result() == 0
     assert message_row(late.database, asked)["state"] == "OK"
     assert events(late.database, EventKind.CLAIM_FREED, EventKind.MESSAGE_GIVEN_UP) == []
-    assert caretaker.queue.outbox("me").wait(asked, 5).payload == "just in time"
+    assert caretaker.queue.outbox("me").wait(asked, 60).payload == "just in time"
 
 
 @pytest.mark.parametrize(

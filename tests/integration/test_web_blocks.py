@@ -24,7 +24,7 @@ def runtime(make_runtime: Callable[..., Runtime], tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("towpath.maintenance.fetched.shared_directory", lambda: tmp_path / "shared")
     return make_runtime(
         log={"url": f"sqlite:///{tmp_path}/topics.db"},
-        complaints={"public": True, "per_minute": 6.0},
+        complaints={"public": True, "per_minute": 0.6},  # so slow that a busy machine does not wait for the next one
         gateway={"directory": str(tmp_path / "uploads")},
     )
 
@@ -91,7 +91,7 @@ def test_anybody_may_complain_but_not_too_often(make_client: MakeClient, runtime
     assert heard[0].json() == {"complaint": 1}
     refused = nobody.post("/complaints", json=SAID)
     assert (refused.status_code, error_of(refused)["code"]) == (429, "too_fast")
-    assert 1 <= int(refused.headers["Retry-After"]) <= 10
+    assert 1 <= int(refused.headers["Retry-After"]) <= 100
     [first, _] = rows(runtime.database, "complaint")
     assert (first["said"], first["made_by"], first["state"]) == ("not mine", None, "new")
 

@@ -19,7 +19,7 @@ from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[2]
 MODULE = "tests.recovery.correction_acts"
-FAST: dict[str, Any] = {"process": {"heartbeat_s": 0.2, "lease_s": 3.0}}
+FAST: dict[str, Any] = {"process": {"heartbeat_s": 0.2, "lease_s": 10.0}}
 POINTS = {
     CrashPoint.LEARN_BEFORE_COMMIT: ("learn", (1, 3)),
     CrashPoint.LEARN_AFTER_COMMIT: ("learn", (1, 3)),

@@ -26,7 +26,7 @@ from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[2]
 MODULE = "tests.recovery.desk_acts"
-FAST = {"process": {"heartbeat_s": 0.2, "lease_s": 3.0}, "queue": {"poll_s": 0.5, "caretaker_s": 0.1}}
+FAST = {"process": {"heartbeat_s": 0.2, "lease_s": 10.0}, "queue": {"poll_s": 0.5, "caretaker_s": 0.1}}
 # With eleven cases in portions of three: filled in four, worked off in four.
 JOB = {
     CrashPoint.JOB_FILL_BEFORE_COMMIT: (1, 4),

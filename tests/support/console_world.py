@@ -50,7 +50,7 @@ def console_runtime(home: Path, **sections: Any) -> Runtime:
         **{
             "database": {"url": f"sqlite:///{home}/towpath.db", "synchronous": "normal"},
             "log": {"url": "embedded"},
-            "process": {"heartbeat_s": 0.2, "lease_s": 5.0},
+            "process": {"heartbeat_s": 0.2, "lease_s": 10.0},
             "queue": {"poll_s": 0.5, "caretaker_s": 0.1},
             "desk": {"directory": str(home / "desk")},
             "flow": {"directory": str(home / "flows")},

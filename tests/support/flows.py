@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # loaded with every test, also with those that have nothing t
     from towpath.flow.flow_run import FlowRun
 
 FAST = {
-    "process": {"heartbeat_s": 0.2, "lease_s": 3.0},
+    "process": {"heartbeat_s": 0.2, "lease_s": 10.0},
     "spark": {"master": "local[2]"},
 }
 FLOW = {"trigger_s": 0.1, "sample_s": 0.1, "retry_least_s": 0.05, "retry_most_s": 0.5}

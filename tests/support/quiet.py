@@ -15,7 +15,7 @@ from towpath.settings import Settings
 from towpath.testing.clock import SettableClock
 from towpath.testing.waiting import wait_until
 
-LEASE_S = 10.0
+LEASE_S = 60.0
 
 
 class _WithoutServices(Runtime):

@@ -28,7 +28,7 @@ def run(setting: str | None) -> subprocess.CompletedProcess[str]:
     if setting is not None:
         environment["TOWPATH_CRASH"] = setting
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
 
 

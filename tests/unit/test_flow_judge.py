@@ -153,12 +153,12 @@ def test_places_are_bounded_and_the_latest_stay() -> None:
 
 
 def test_a_batch_costs_little() -> None:
-    judge, began = Judge(SETTINGS), time.perf_counter()
+    judge, began = Judge(SETTINGS), time.thread_time()  # a machine that stands still costs nothing
     failures = {f"cause-{number}": number for number in range(100)}
     for number in range(100):
         judge.saw("label", 1_000, failures, NOW + number * S // 10)
         judge.verdict("label", NOW + number * S // 10)
-    assert time.perf_counter() - began < 2.0
+    assert time.thread_time() - began < 2.0
 
 
 sights = st.lists(

@@ -229,7 +229,7 @@ def test_a_call_over_its_time_is_ended(bench: Bench) -> None:
     began = time.monotonic()
     sink = Listing()
     outcome = bench.run([{"x": at} for at in range(3)], load(sink, call(work, timeout_s=0.2)))
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25  # long before it would have come back by itself
     assert sink.payloads == [b'{"x": 0}', b'{"x": 2}']
     [failed] = outcome.failures
     assert (failed.offset, failed.failure.exception) == (1, "OverTime")

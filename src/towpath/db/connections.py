@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
 import time
@@ -71,11 +72,12 @@ class Connections(Generic[C]):
         self._is_closed = False
         self._over_fork: list[Held[C]] = []
         self._stilled: list[Held[C]] = []
+        self._number = next(_numbers)
         _everyone.add(self)
 
     def hold_over_fork(self) -> None:
-        with self._lock:
-            self._over_fork = list(self._all)
+        self._lock.acquire()  # until it is over: nobody opens another meanwhile
+        self._over_fork = list(self._all)
         deadline = time.monotonic() + FORKING_TIMEOUT_S
         for held in self._over_fork:
             if held.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -86,6 +88,11 @@ class Connections(Generic[C]):
             held.lock.release()
         self._stilled.clear()
         self._over_fork.clear()
+        self._lock.release()
+
+    def open_again_in_child(self) -> None:
+        """The connections themselves stay with the parent."""
+        self._lock.release()
 
     def mine(self) -> Held[C]:
         """The connection of this thread."""
@@ -116,16 +123,31 @@ class Connections(Generic[C]):
 
 
 _everyone: weakref.WeakSet[Connections[Any]] = weakref.WeakSet()
+_numbers = itertools.count()
+_held_over_fork: list[Connections[Any]] = []
+_forking = threading.Lock()  # one fork at a time
 
 
 def _before_fork() -> None:
-    for connections in list(_everyone):
+    """In the order in which they were made: a thread that is inside one may want the next."""
+    _forking.acquire()
+    _held_over_fork[:] = sorted(_everyone, key=lambda connections: connections._number)
+    for connections in _held_over_fork:
         connections.hold_over_fork()
 
 
 def _after_fork_in_parent() -> None:
-    for connections in list(_everyone):
+    for connections in _held_over_fork:
         connections.let_go_after_fork()
+    _held_over_fork.clear()
+    _forking.release()
 
 
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent)
+def _after_fork_in_child() -> None:
+    for connections in _held_over_fork:
+        connections.open_again_in_child()
+    _held_over_fork.clear()
+    _forking.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

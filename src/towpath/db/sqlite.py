@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -224,9 +223,8 @@ class SqliteDatabase:
             if is_beats
             else SqliteDatabase(path.with_name(path.name + "-beats"), "normal", lock_timeout_s, is_beats=True)
         )
-        self._shift_lock = threading.Lock()
-        self._shift_us = 0
-        self._shift_read_at = float("-inf")
+        self._shifts = object()  # another after each shift: what a thread has read before it does not count any more
+        self._shift = (object(), 0.0, 0)  # after which shift it was read, when, and by how much
 
     @property
     def beats(self) -> SqliteDatabase:
@@ -255,18 +253,18 @@ class SqliteDatabase:
 
     def now(self) -> int:
         # The file and all its users are on one machine, so the machine's clock is the database's.
-        monotonic = time.monotonic()
-        if monotonic - self._shift_read_at > SHIFT_IS_READ_EVERY_S:
-            with self._shift_lock:  # what was read before a shift is not kept after it
-                self._shift_us, self._shift_read_at = self._read_shift(), monotonic
-        return time.time_ns() // 1000 + self._shift_us
+        monotonic, shifts = time.monotonic(), self._shifts
+        since, read_at, shift_us = self._shift
+        if since is not shifts or monotonic - read_at > SHIFT_IS_READ_EVERY_S:
+            shift_us = self._read_shift()
+            self._shift = (shifts, monotonic, shift_us)
+        return time.time_ns() // 1000 + shift_us
 
     def shift_clock(self, seconds: float) -> None:
         with self._beats.transaction() as tx:
             tx._connection.execute("update clock_shift set offset_us = offset_us + ?", (int(seconds * MICROS),))
         for database in (self, self._beats):
-            with database._shift_lock:
-                database._shift_read_at = float("-inf")
+            database._shifts = object()
 
     def script(self, text: str) -> None:
         # executescript would commit what is open, so the statements go one by one.

@@ -55,14 +55,15 @@ class Watchdog:
 
     def _watch(self) -> None:
         interrupted: tuple[float, float] | None = None
+        interrupted_at = 0.0
         while not self._ended.wait(self._look_s):
             call = self._call
             if call is None or _over_s(call) <= 0:
                 continue
             if call is not interrupted:
-                interrupted = call
+                interrupted, interrupted_at = call, time.monotonic()
                 signal.pthread_kill(self._main, signal.SIGALRM)
-            elif _over_s(call) > max(call[1], LEAST_GRACE_S):
+            elif time.monotonic() - interrupted_at > max(call[1], LEAST_GRACE_S):
                 self._on_stuck()
                 os._exit(STUCK_EXIT)
 
