@@ -79,7 +79,7 @@ class Walk:
     def __init__(self, spark: SparkSession, home: Path, sections: dict[str, Any]) -> None:
         self.runtime: Runtime = towpath.connect(
             **sections,
-            process={"heartbeat_s": 0.2, "lease_s": 2.0},
+            process={"heartbeat_s": 0.2, "lease_s": 10.0},
             flow={"directory": str(home / "flows"), "trigger_s": 0.1, "judge_sample": 1_000_000},
             desk={"directory": str(home / "desk")},
             spark={"master": "local[2]"},
