@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 LOOK_S = 0.1
+HEARD_S = 0.01  # until a host that is told to stop has heard of it
 IDLE_S = 5.0  # who is due within this time is waited for
 SETTLED_S = 0.5  # so long nothing was to do
 STOP_S = 30.0  # for the database, beyond the grace period
@@ -116,12 +117,14 @@ def _is_busy(runtime: Runtime, actors: list[str]) -> bool:
 
 def _stop(runtime: Runtime, host: Host, lines: Lines, stopping: Stopping) -> None:
     """Let the states finish that run; what does not within the grace period is left, and the process with it."""
-    if stopping.news() and host.running:
-        say(f"stopping: {len(host.running)} states run; they have {runtime.settings.actors.grace_s:g} s to finish")
     stopper = threading.Thread(
         target=host.stop, args=(runtime.settings.actors.grace_s + STOP_S,), name="stopper", daemon=True
     )
     stopper.start()
+    while stopper.is_alive() and not host.is_stopping:
+        stopper.join(HEARD_S)
+    if stopping.news() and (count := len(host.running)):  # said when it holds: none of them goes on to its next state
+        say(f"stopping: {count} states run; they have {runtime.settings.actors.grace_s:g} s to finish")
     while stopper.is_alive():
         stopper.join(LOOK_S)
         lines.show()
