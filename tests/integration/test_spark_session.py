@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+import py4j
+import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,6 +20,8 @@ from towpath.errors import BadSettings, NotInstalled, SparkFailed
 from towpath.flow.worker_daemon import NEEDED
 from towpath.settings import SparkSettings
 from towpath.spark import java
+from towpath.spark.home import spark_home
+from towpath.spark.linked_home import linked_home
 from towpath.spark.session import build_session
 
 pytestmark = pytest.mark.timeout(300)  # the first test waits for Spark to start
@@ -95,6 +101,28 @@ BORN_WITH = """
         for _ in batches:
             yield pyarrow.RecordBatch.from_pydict({"name": [loaded]})
 """
+
+
+def test_its_python_processes_take_the_installed_pyspark(spark: SparkSession) -> None:
+    """That in Spark's own zip files has no bytecode: to import it takes half a second longer, each time."""
+
+    def where(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"path": [pyspark.__file__, py4j.__file__]})
+
+    rows = spark.range(1, numPartitions=1).mapInArrow(where, "path string").collect()
+    assert {Path(row.path).parent for row in rows} == {spark_home(), spark_home().parent / "py4j"}
+
+
+def test_where_no_links_can_be_made_it_is_sparks_own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    linked = linked_home()
+    assert linked.is_relative_to(tmp_path)
+    assert {path.name for path in linked.iterdir()} == {"bin", "jars"}
+    assert linked_home() == linked
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert linked_home() == spark_home()
 
 
 @pytest.fixture

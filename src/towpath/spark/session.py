@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from towpath.settings import SparkSettings
 from towpath.spark.artifacts import SPARK_KAFKA, Report, fetch
 from towpath.spark.cluster_secret import SECRET
 from towpath.spark.java import find_java
+from towpath.spark.linked_home import linked_home
 from towpath.spark.master import check_reachable, is_on_this_host
 from towpath.spark.properties import LOOPBACK, PYTHON, check_settings, properties
 
@@ -64,6 +66,8 @@ def _start(settings: SparkSettings, name: str, connector: bool, report: Report |
     variables = {"JAVA_HOME": str(java.home), "PYSPARK_PYTHON": wanted[PYTHON]}
     if is_on_this_host(settings.master):
         variables["SPARK_LOCAL_IP"] = LOOPBACK  # the only way to keep Spark's web pages off the network
+    if "SPARK_HOME" not in os.environ and wanted[PYTHON] == sys.executable:  # another Python may have no pyspark
+        variables["SPARK_HOME"] = str(linked_home())
     with _environment(variables):
         session = _launch(settings, wanted)
     _silence()
