@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.support.logs import Place, shown
+from tests.support.spark import spark_settings
 
 import towpath
 from towpath.errors import NotTheOnlyOne
@@ -32,7 +33,7 @@ if TYPE_CHECKING:  # loaded with every test, also with those that have nothing t
 
 FAST = {
     "process": {"heartbeat_s": 0.2, "lease_s": 10.0},
-    "spark": {"master": "local[2]"},
+    "spark": spark_settings(),
 }
 FLOW = {"trigger_s": 0.1, "sample_s": 0.1, "retry_least_s": 0.05, "retry_most_s": 0.5}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,19 @@ if TYPE_CHECKING:  # loaded with every test, also with those that have nothing t
     from pyspark.sql.streaming.query import StreamingQuery
 
 
+PYTHON = "TESTS_PYTHON"  # a variable: the program that Spark is to take for Python
+
+
+def spark_settings(master: str = "local[2]") -> dict[str, Any]:
+    """The `[spark]` settings of every test that does not ask for others."""
+    python = os.environ.get(PYTHON)
+    return {"master": master, **({"conf": {"spark.pyspark.python": python}} if python else {})}
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A process has one session: all tests share it."""
-    session = build_session(SparkSettings(master="local[2]"), "towpath-tests", connector=True)
+    session = build_session(SparkSettings(**spark_settings()), "towpath-tests", connector=True)
     yield session
     session.stop()
 

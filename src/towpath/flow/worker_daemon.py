@@ -9,6 +9,7 @@ held in the child for ever. Here they are told not to start any, and should one 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
@@ -27,11 +28,14 @@ NEEDED = (
     "towpath.flow.sinks.table_part_writer",
     "towpath.flow.sinks.table_staged_writer",
     "towpath.flow.sinks.topic",
+    "towpath.flow.stateful.operators",
     "towpath.flow.stateful.shard_processor",
     "towpath.flow.worker.branching",
     "towpath.flow.worker.load_decided",
     "towpath.flow.worker.loading",
+    "towpath.flow.worker.segment",
     "towpath.log.open",
+    "towpath.log.spark_sqlite",
 )
 # NumPy's algebra and Arrow's second allocator, which nobody here uses, would start one each.
 WITHOUT_THREADS = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
@@ -42,6 +46,15 @@ def load() -> None:
         os.environ.setdefault(name, value)
     for name in NEEDED:
         importlib.import_module(name)
+    _leave_out_java()
+    gc.freeze()  # a worker that collects garbage after each task would look at all this and copy its pages
+
+
+def _leave_out_java() -> None:
+    """Spark puts a jar of its own on Python's path, and each worker reads what is in it before each of its tasks."""
+    sys.path[:] = [each for each in sys.path if not each.endswith(".jar")]
+    for each in [path for path in sys.path_importer_cache if path.endswith(".jar")]:
+        del sys.path_importer_cache[each]
 
 
 def is_alone() -> bool:

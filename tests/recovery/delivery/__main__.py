@@ -1,6 +1,6 @@
 """`make recover`: every recovery case, in several processes side by side; one table at the end.
 
-python -m tests.recovery.delivery [--processes 6] [--sample 100] [--seed 7] [--home DIRECTORY] [-- arguments for pytest]
+python -m tests.recovery.delivery [--processes 4] [--sample 100] [--seed 7] [--home DIRECTORY] [-- arguments for pytest]
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from pathlib import Path
 from tests.recovery.delivery.pairs import pairwise, table
 from tests.recovery.delivery.points import impossible, product_of
 from tests.recovery.delivery.recovering import Order, Recovering
+from tests.support.spark import PYTHON
 
 from towpath.testing import servers
+from towpath.testing.quick_python import quick_python
 
 LIMIT_S = 600  # of one case: a walk of thirty crashes, or a child with a Spark of its own, on a busy machine
 EVERY_S = 15  # seconds between two lines of progress
@@ -42,7 +44,8 @@ def main() -> int:
             "postgres": stack.enter_context(servers.postgres_server()).url,
             "elasticsearch": stack.enter_context(servers.elasticsearch_server()).url,
         }
-        recovering = Recovering(home, order, given)
+        program = stack.enter_context(quick_python(["tests.recovery.delivery.shapes"]))
+        recovering = Recovering(home, order, given, {PYTHON: str(program)})
         _say(f"\n{order.processes} processes, seed {order.seed}, logs in {home}")
         _watch(recovering, began)
     is_good = _report(recovering, time.monotonic() - began)
@@ -53,7 +56,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.recovery.delivery", description=__doc__)
-    parser.add_argument("--processes", type=int, default=6)
+    parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--sample", type=int, default=0, help="only so many cases, by chance")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--home", type=Path, help="keep everything there; after an interruption, go on where it was")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.recovery.delivery.shapes import BUILT
-from tests.recovery.delivery.targets import TARGETS, Target
+from tests.recovery.delivery.target import Target
+from tests.recovery.delivery.targets import TARGETS
 
 import towpath
 from towpath.flow.strategy import Strategy

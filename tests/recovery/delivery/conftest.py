@@ -17,14 +17,8 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from tests.recovery.delivery.points import Case
 from tests.recovery.delivery.rig import Rig, other_than
-from tests.recovery.delivery.targets import (
-    FilesTarget,
-    IndexTarget,
-    PostgresTarget,
-    SqliteTarget,
-    Target,
-    TopicTarget,
-)
+from tests.recovery.delivery.target import Target
+from tests.recovery.delivery.targets import FilesTarget, IndexTarget, PostgresTarget, SqliteTarget, TopicTarget
 from tests.support.elasticsearch import Node
 from tests.support.flows import World
 from tests.support.logs import Place

@@ -52,6 +52,7 @@ class Recovering:
     home: Path
     order: Order
     servers: Mapping[str, str]
+    variables: Mapping[str, str] = field(default_factory=dict)
     done: dict[int, Result] = field(default_factory=dict)
     deaths: list[str] = field(default_factory=list)
     _workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -101,7 +102,7 @@ class Recovering:
         command += ["--share-sample", str(self.order.sample), "--share-most", str(MOST_CASES)]
         command += ["--basetemp", str(self.home / name), "--timeout", str(self.order.limit_s)]
         command += [*self.order.arguments, "tests/recovery/delivery"]
-        environment = {**os.environ, "RECOVER_SERVERS": json.dumps(self.servers)}
+        environment = {**os.environ, **self.variables, "RECOVER_SERVERS": json.dumps(self.servers)}
         with (self.home / f"{name}.log").open("wb") as log:
             self._workers[name] = subprocess.Popen(
                 command,

@@ -16,6 +16,7 @@ from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shapes import BUILT
 from tests.support.flows import World
 from tests.support.logs import Place
+from tests.support.spark import spark_settings
 
 from towpath import crash
 from towpath.crash import Armed
@@ -81,7 +82,7 @@ class Retrying:
 
 
 def main() -> None:
-    spark = build_session(SparkSettings(master=MASTER), "towpath-retrying", connector=True)
+    spark = build_session(SparkSettings(**spark_settings(MASTER)), "towpath-retrying", connector=True)
     for line in sys.stdin:
         order = json.loads(line)
         error, job_failed = "", False

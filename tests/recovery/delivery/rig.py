@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from tests.recovery.delivery.points import NOTHING_GIVEN_UP, Case
 from tests.recovery.delivery.shape import COUNT, ROUND, Seen
-from tests.recovery.delivery.targets import Target
+from tests.recovery.delivery.target import Target
 from tests.support.flows import World
 from tests.support.logs import everything
 

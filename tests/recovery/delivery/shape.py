@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.recovery.delivery.targets import Child, Rows, Target
+from tests.recovery.delivery.target import Child, Rows, Target
 
 from towpath import Flow
 from towpath.flow.strategy import Strategy

@@ -25,7 +25,7 @@ from tests.recovery.delivery.shape import (
     once,
 )
 from tests.recovery.delivery.shapes_with_state import DEDUPE, JOIN, STATEFUL, TIMER, WITH_STATE
-from tests.recovery.delivery.targets import Target, children
+from tests.recovery.delivery.target import Target, children
 
 from towpath import Flow, expect, topic
 from towpath.flow.strategy import Strategy

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.recovery.delivery.shape import FILTERED, GOOD, RAISING, Seen, Shape, compared, once
-from tests.recovery.delivery.targets import Target, children
+from tests.recovery.delivery.target import Target, children
 
 from towpath import Flow, topic
 from towpath.flow.stateful import Dedupe, field

@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
+from tests.recovery.delivery.target import Rows, Target
 from tests.support.elasticsearch import Node
 from tests.support.logs import everything
 
 from towpath import files, index, table, topic
 from towpath.log import Log
-
-Child = tuple[int, int]  # the number of a record, and which of its children
-Rows = list[dict[str, Any]]
-
-
-class Target(Protocol):
-    """Where a case writes."""
-
-    kind: str
-    may_refuse: bool
-    prefix: str  # of the names of flows and topics: a broker is shared by many cases
-
-    def sink(self, output: str) -> Any:
-        """The sink for one output."""
-
-    def rows(self, output: str, log: Log) -> Rows:
-        """Every document that is there, as often as it is there."""
 
 
 @dataclass
@@ -119,10 +102,6 @@ class IndexTarget:
         """A field of one type, so that a document with another is refused."""
         mapping = {"mappings": {"properties": {"fits": {"type": "integer"}}}}
         Node(self.url).ask("PUT", f"/{self.indices}-{output}", json.dumps(mapping))
-
-
-def children(rows: Rows) -> Counter[Child]:
-    return Counter((row["n"], row.get("child", 0)) for row in rows)
 
 
 TARGETS: dict[str, Callable[..., Target]] = {

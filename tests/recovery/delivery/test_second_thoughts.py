@@ -13,7 +13,8 @@ from tests.recovery.delivery.points import Case
 from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shape import COUNT, GOOD
 from tests.recovery.delivery.shapes import REFUSING
-from tests.recovery.delivery.targets import IndexTarget, PostgresTarget, SqliteTarget, Target
+from tests.recovery.delivery.target import Target
+from tests.recovery.delivery.targets import IndexTarget, PostgresTarget, SqliteTarget
 from tests.support.elasticsearch import Node
 
 from towpath.crash import CrashPoint as P

@@ -1,0 +1,167 @@
+"""Python processes that Spark starts: forked from one that has imported everything, as in `nursery`.
+
+Spark starts them for each query over the SQLite log and for each one with state, and most of what they do is to load
+modules. It is given a small program instead of Python, which hands its order, its environment and its open files to the
+process here, and lives as long as what was forked for it. Nothing else is different.
+
+    python -m towpath.testing.quick_python SOCKET MODULE...    is started by `quick_python`
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from towpath import crash
+from towpath.flow import worker_daemon
+from towpath.testing.waiting import wait_until
+
+MOST_BYTES = 1 << 20
+START_S = 60
+RUNNERS = (
+    "pyspark.sql.streaming.python_streaming_source_runner",
+    "pyspark.sql.streaming.transform_with_state_driver_worker",
+    "pyspark.sql.worker.create_data_source",
+    "pyspark.sql.worker.lookup_data_sources",
+    "pyspark.sql.worker.plan_data_source_read",
+    "pyspark.worker",
+)
+# Without the site and the user's variables it starts in a hundredth of a second.
+PROGRAM = """#!{python} -SE
+import json, os, socket, sys
+here = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+try:
+    here.connect({address!r})
+except OSError:  # its server is gone
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])
+order = {{"arguments": sys.argv[1:], "environment": dict(os.environ), "cwd": os.getcwd()}}
+socket.send_fds(here, [json.dumps(order).encode()], [0, 1, 2])
+for each in (0, 1, 2):
+    os.close(each)
+os._exit(int(here.recv(16) or 1))
+"""
+
+
+@contextmanager
+def quick_python(modules: Sequence[str] = ()) -> Iterator[Path]:
+    """The program that Spark is to take for Python; `modules`: what the functions of flows need besides."""
+    with tempfile.TemporaryDirectory(prefix="towpath-python-") as home:  # a socket's path must be short
+        address, program = Path(home, "socket"), Path(home, "python")
+        program.write_text(PROGRAM.format(python=sys.executable, address=str(address)))
+        program.chmod(0o700)
+        command = [sys.executable, "-m", __name__, str(address), *modules]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as server:
+            try:
+                wait_until(lambda: address.exists() or server.poll() is not None, START_S, "a process to fork from")
+                if server.poll() is not None:
+                    raise RuntimeError("the process to fork from has ended; what it wrote stands above")
+                yield program
+            finally:
+                server.kill()
+
+
+class _Server:
+    """Forks, and tells each program how what was forked for it has ended."""
+
+    def __init__(self, address: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(address)
+        self._listener.listen(64)
+        self._programs: dict[int, socket.socket] = {}  # by what was forked for them
+        self._noticed, self._notice = os.pipe()
+
+    def serve(self) -> list[str] | None:
+        """Returns in each fork with its arguments, and here when whoever has started this is gone."""
+        for each in (self._noticed, self._notice):
+            os.set_blocking(each, False)
+        signal.set_wakeup_fd(self._notice)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while True:
+            waiting = {program.fileno(): pid for pid, program in self._programs.items()}
+            ready, _, _ = select.select([0, self._listener.fileno(), self._noticed, *waiting], [], [])
+            if 0 in ready:
+                return None
+            if self._noticed in ready:
+                with suppress(BlockingIOError):
+                    os.read(self._noticed, 4096)
+            for each in waiting.keys() & set(ready):  # Spark has ended the program, and means what it stands for
+                pid = waiting[each]
+                self._programs.pop(pid).close()
+                os.kill(pid, signal.SIGTERM)
+            if self._listener.fileno() in ready and (arguments := self._fork()) is not None:
+                return arguments
+            self._reap()
+
+    def _fork(self) -> list[str] | None:
+        program, _ = self._listener.accept()
+        said, files, _, _ = socket.recv_fds(program, MOST_BYTES, 3)
+        if len(files) < 3:  # it was ended before it had spoken
+            program.close()
+            return None
+        order: dict[str, Any] = json.loads(said)
+        if (pid := os.fork()) == 0:
+            program.close()
+            self._settle(order, files)
+            arguments: list[str] = order["arguments"]
+            return arguments
+        for each in files:
+            os.close(each)
+        self._programs[pid] = program
+        return None
+
+    def _settle(self, order: dict[str, Any], files: list[int]) -> None:
+        """What an interpreter finds when it starts."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._listener.close()
+        for each in (self._noticed, self._notice, *(each.detach() for each in self._programs.values())):
+            os.close(each)
+        for mine, wanted in zip(files, (0, 1, 2), strict=True):
+            os.dup2(mine, wanted)
+            os.close(mine)
+        os.chdir(order["cwd"])
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        crash.arm(crash.from_environment())
+
+    def _reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if (program := self._programs.pop(ended[0], None)) is not None:
+                    with suppress(OSError), program:
+                        program.send(b"%d" % (os.waitstatus_to_exitcode(ended[1]) & 0xFF))
+
+
+def main() -> None:
+    address, *modules = sys.argv[1:]
+    worker_daemon.load()
+    for name in (*RUNNERS, *modules):
+        importlib.import_module(name)
+    gc.freeze()
+    if not worker_daemon.is_alone():
+        raise SystemExit("a module has started a thread: nothing can be forked from this process")
+    if (arguments := _Server(address).serve()) is None:
+        os._exit(0)
+    _, module, *rest = arguments  # -m
+    sys.argv = [module, *rest]
+    sys.modules.pop(module, None)  # it is run once more, as `__main__`
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
