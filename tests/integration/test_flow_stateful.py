@@ -155,3 +155,24 @@ def test_what_cannot_be_is_refused() -> None:
     made = flow.stateful(topic("a"), key=field("c"), name="made")(lambda order, state: order)
     with pytest.raises(BadFlow, match="use an each step"):
         flow.step(made)(lambda rows: rows)
+
+
+def test_steps_with_state_have_their_workers_from_the_one_daemon(embedded: World) -> None:
+    """A second one would load everything once more, and its workers could do nothing for the other steps."""
+    flow = Flow("parents")
+
+    @flow.stateful(topic("parents-orders"), key=field("customer"))
+    def kept(order: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+        return {**order, "of_state": os.getppid()}
+
+    @flow.each(kept)
+    def shown(order: dict[str, Any]) -> dict[str, Any]:
+        return {"shown": [order["of_state"], os.getppid()]}
+
+    flow.load(shown, table("totals", url=f"sqlite:///{embedded.home}/out.db"), name="out")
+    send(embedded, flow, order("ann", 5))
+    embedded.run(flow)
+    with sqlite3.connect(embedded.home / "out.db") as connection:
+        [document] = connection.execute("select document from totals").fetchone()
+    of_state, of_step = json.loads(document)["shown"]
+    assert of_state == of_step

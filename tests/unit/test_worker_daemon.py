@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+from zipfile import ZipFile
 
 LOADED = """
 from towpath.flow.worker_daemon import is_alone, load
 load()
 print(is_alone())
+"""
+WITHOUT_JAVA = """
+import gc, sys
+from pathlib import Path
+from towpath.flow.worker_daemon import load
+load()
+print(*{Path(each).name for each in [*sys.path, *sys.path_importer_cache]} & {"spark-core.jar", "mine.zip"})
+print(gc.get_freeze_count() > 100_000)
 """
 NOT_ALONE = """
 import threading
@@ -19,9 +30,10 @@ print(is_alone())
 """
 
 
-def said_by(program: str) -> list[str]:
+def said_by(program: str, **variables: str) -> list[str]:
+    environment = {**os.environ, **variables}
     return subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True, timeout=120
     ).stdout.split()
 
 
@@ -31,3 +43,12 @@ def test_loading_starts_no_thread() -> None:
 
 def test_a_thread_is_noticed() -> None:
     assert said_by(NOT_ALONE) == ["True", "False"]
+
+
+def test_a_worker_has_little_to_look_at_between_its_tasks(tmp_path: Path) -> None:
+    """Not at Spark's jar, in which no Python is, and not at all objects that were there before it."""
+    paths = [tmp_path / name for name in ("spark-core.jar", "mine.zip")]
+    for path in paths:
+        with ZipFile(path, "w") as archive:
+            archive.writestr("nothing", b"")
+    assert said_by(WITHOUT_JAVA, PYTHONPATH=os.pathsep.join(map(str, paths))) == ["mine.zip", "True"]

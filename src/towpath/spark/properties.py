@@ -62,7 +62,7 @@ def _common(settings: SparkSettings, name: str) -> dict[str, str]:
         PYTHON: sys.executable,  # `python3` on the path is another one than that of a virtual environment
         "spark.pyspark.driver.python": sys.executable,
         "spark.python.daemon.module": WORKER_DAEMON,
-        # Sources know no short traces: workers with and without them are two kinds, each with a daemon of its own.
+        # State knows no short traces: workers with and without them are two kinds, each with a daemon of its own.
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
         "spark.ui.enabled": "true" if settings.ui else "false",
         "spark.ui.showConsoleProgress": "false",

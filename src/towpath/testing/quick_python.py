@@ -137,6 +137,9 @@ class _Server:
         os.chdir(order["cwd"])
         os.environ.clear()
         os.environ.update(order["environment"])
+        for path in reversed(os.environ.get("PYTHONPATH", "").split(os.pathsep)):
+            if path and path not in sys.path and not path.endswith(".jar"):  # Spark puts one of its own there
+                sys.path.insert(1, path)
         crash.arm(crash.from_environment())
 
     def _reap(self) -> None:
