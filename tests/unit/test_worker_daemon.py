@@ -18,7 +18,7 @@ import gc, sys
 from pathlib import Path
 from towpath.flow.worker_daemon import load
 load()
-print(*{Path(each).name for each in [*sys.path, *sys.path_importer_cache]} & {"spark-core.jar", "mine.zip"})
+print(*{Path(each).name for each in [*sys.path, *sys.path_importer_cache]} & {"spark-core_2.13-4.2.0.jar", "mine.jar"})
 print(gc.get_freeze_count() > 100_000)
 """
 NOT_ALONE = """
@@ -47,8 +47,8 @@ def test_a_thread_is_noticed() -> None:
 
 def test_a_worker_has_little_to_look_at_between_its_tasks(tmp_path: Path) -> None:
     """Not at Spark's jar, in which no Python is, and not at all objects that were there before it."""
-    paths = [tmp_path / name for name in ("spark-core.jar", "mine.zip")]
+    paths = [tmp_path / name for name in ("spark-core_2.13-4.2.0.jar", "mine.jar")]
     for path in paths:
         with ZipFile(path, "w") as archive:
             archive.writestr("nothing", b"")
-    assert said_by(WITHOUT_JAVA, PYTHONPATH=os.pathsep.join(map(str, paths))) == ["mine.zip", "True"]
+    assert said_by(WITHOUT_JAVA, PYTHONPATH=os.pathsep.join(map(str, paths))) == ["mine.jar", "True"]

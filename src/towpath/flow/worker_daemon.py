@@ -52,9 +52,14 @@ def load() -> None:
 
 def _leave_out_java() -> None:
     """Spark puts a jar of its own on Python's path, and each worker reads what is in it before each of its tasks."""
-    sys.path[:] = [each for each in sys.path if not each.endswith(".jar")]
-    for each in [path for path in sys.path_importer_cache if path.endswith(".jar")]:
-        del sys.path_importer_cache[each]
+    sys.path[:] = [path for path in sys.path if not is_java(path)]
+    for path in filter(is_java, list(sys.path_importer_cache)):
+        del sys.path_importer_cache[path]
+
+
+def is_java(path: str) -> bool:
+    """Whether it is Spark's own jar, in which there is no Python. Those of other people may hold some."""
+    return Path(path).name.startswith("spark-core_")
 
 
 def is_alone() -> bool:

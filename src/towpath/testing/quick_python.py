@@ -138,7 +138,7 @@ class _Server:
         os.environ.clear()
         os.environ.update(order["environment"])
         for path in reversed(os.environ.get("PYTHONPATH", "").split(os.pathsep)):
-            if path and path not in sys.path and not path.endswith(".jar"):  # Spark puts one of its own there
+            if path and path not in sys.path and not worker_daemon.is_java(path):
                 sys.path.insert(1, path)
         crash.arm(crash.from_environment())
 
