@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import runpy
 import select
 import signal
 import socket
@@ -23,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from towpath import crash
+from towpath.testing.forking import Ends, run, settle
 
 MOST_BYTES = 1 << 20
 
@@ -105,17 +104,9 @@ class Nursery:
 
 def _serve(ours: socket.socket) -> dict[str, Any] | None:
     """Returns in each child with what it has to do, and here when nobody asks any more."""
-    noticed, notice = os.pipe()
-    for each in (noticed, notice):
-        os.set_blocking(each, False)
-    signal.set_wakeup_fd(notice)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for whoever asks; children hear it
+    ends = Ends()
     while True:
-        ready, _, _ = select.select([ours.fileno(), noticed], [], [])
-        if noticed in ready:
-            with suppress(BlockingIOError):
-                os.read(noticed, 4096)
+        ready, _, _ = select.select([ours.fileno(), ends.descriptor], [], [])
         if ours.fileno() in ready:
             asked, descriptors, _, _ = socket.recv_fds(ours, MOST_BYTES, 2)
             if not asked:
@@ -123,20 +114,16 @@ def _serve(ours: socket.socket) -> dict[str, Any] | None:
             told: dict[str, Any] = json.loads(asked)
             _import(told)
             if (pid := os.fork()) == 0:
-                _settle(told, *descriptors)
-                for each in (ours.detach(), noticed, notice):
-                    os.close(each)
+                ends.leave()
+                os.close(ours.detach())
+                stdin, log = descriptors
+                settle(told["cwd"], told["environment"], (stdin, log, log))
                 return told
             for each in descriptors:
                 os.close(each)
             _tell(ours, began=pid)
-        _reap(ours)
-
-
-def _reap(ours: socket.socket) -> None:
-    with suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            _tell(ours, ended=ended[0], code=os.waitstatus_to_exitcode(ended[1]))
+        for pid, code in ends.take():
+            _tell(ours, ended=pid, code=code)
 
 
 def _tell(ours: socket.socket, **told: int) -> None:
@@ -152,27 +139,10 @@ def _import(told: Mapping[str, Any]) -> None:
         importlib.import_module(told["module"])
 
 
-def _settle(told: Mapping[str, Any], stdin: int, log: int) -> None:
-    """What an interpreter finds when it starts."""
-    signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for mine, wanted in ((stdin, 0), (log, 1), (log, 2)):
-        os.dup2(mine, wanted)
-    for each in {stdin, log}:
-        os.close(each)
-    os.chdir(told["cwd"])
-    os.environ.clear()
-    os.environ.update(told["environment"])
-    sys.argv = [told["module"], told["argument"]]
-    sys.modules.pop(told["module"], None)  # it is run once more, as `__main__`
-    crash.arm(crash.from_environment())
-
-
 def main() -> None:
     told = _serve(socket.socket(fileno=int(sys.argv[1])))
     if told is not None:
-        runpy.run_module(told["module"], run_name="__main__", alter_sys=True)
+        run(told["module"], [told["argument"]])
 
 
 if __name__ == "__main__":

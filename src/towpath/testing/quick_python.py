@@ -13,7 +13,6 @@ import gc
 import importlib
 import json
 import os
-import runpy
 import select
 import signal
 import socket
@@ -25,8 +24,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from towpath import crash
 from towpath.flow import worker_daemon
+from towpath.testing.forking import Ends, run, settle
 from towpath.testing.waiting import wait_until
 
 MOST_BYTES = 1 << 20
@@ -81,32 +80,27 @@ class _Server:
         self._listener.bind(address)
         self._listener.listen(64)
         self._programs: dict[int, socket.socket] = {}  # by what was forked for them
-        self._noticed, self._notice = os.pipe()
+        self._ends = Ends()
 
     def serve(self) -> list[str] | None:
         """Returns in each fork with its arguments, and here when whoever has started this is gone."""
-        for each in (self._noticed, self._notice):
-            os.set_blocking(each, False)
-        signal.set_wakeup_fd(self._notice)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
-            waiting = {program.fileno(): pid for pid, program in self._programs.items()}
-            ready, _, _ = select.select([0, self._listener.fileno(), self._noticed, *waiting], [], [])
+            pids = {program.fileno(): pid for pid, program in self._programs.items()}
+            ready, _, _ = select.select([0, self._listener.fileno(), self._ends.descriptor, *pids], [], [])
             if 0 in ready:
                 return None
-            if self._noticed in ready:
-                with suppress(BlockingIOError):
-                    os.read(self._noticed, 4096)
-            for each in waiting.keys() & set(ready):  # Spark has ended the program, and means what it stands for
-                pid = waiting[each]
-                self._programs.pop(pid).close()
-                os.kill(pid, signal.SIGTERM)
+            for each in pids.keys() & set(ready):  # Spark has ended the program, and means what it stands for
+                self._programs.pop(pids[each]).close()
+                os.kill(pids[each], signal.SIGTERM)
             if self._listener.fileno() in ready and (arguments := self._fork()) is not None:
                 return arguments
-            self._reap()
+            for pid, code in self._ends.take():
+                if (program := self._programs.pop(pid, None)) is not None:
+                    with suppress(OSError), program:
+                        program.send(b"%d" % (code & 0xFF))
 
     def _fork(self) -> list[str] | None:
+        """The arguments in the fork, None here."""
         program, _ = self._listener.accept()
         said, files, _, _ = socket.recv_fds(program, MOST_BYTES, 3)
         if len(files) < 3:  # it was ended before it had spoken
@@ -114,8 +108,11 @@ class _Server:
             return None
         order: dict[str, Any] = json.loads(said)
         if (pid := os.fork()) == 0:
-            program.close()
-            self._settle(order, files)
+            self._ends.leave()
+            for held in (program, self._listener, *self._programs.values()):
+                held.close()
+            settle(order["cwd"], order["environment"], files)
+            _extend_path(os.environ.get("PYTHONPATH", ""))
             arguments: list[str] = order["arguments"]
             return arguments
         for each in files:
@@ -123,31 +120,11 @@ class _Server:
         self._programs[pid] = program
         return None
 
-    def _settle(self, order: dict[str, Any], files: list[int]) -> None:
-        """What an interpreter finds when it starts."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        self._listener.close()
-        for each in (self._noticed, self._notice, *(each.detach() for each in self._programs.values())):
-            os.close(each)
-        for mine, wanted in zip(files, (0, 1, 2), strict=True):
-            os.dup2(mine, wanted)
-            os.close(mine)
-        os.chdir(order["cwd"])
-        os.environ.clear()
-        os.environ.update(order["environment"])
-        for path in reversed(os.environ.get("PYTHONPATH", "").split(os.pathsep)):
-            if path and path not in sys.path and not worker_daemon.is_java(path):
-                sys.path.insert(1, path)
-        crash.arm(crash.from_environment())
 
-    def _reap(self) -> None:
-        with suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                if (program := self._programs.pop(ended[0], None)) is not None:
-                    with suppress(OSError), program:
-                        program.send(b"%d" % (os.waitstatus_to_exitcode(ended[1]) & 0xFF))
+def _extend_path(paths: str) -> None:
+    for path in reversed(paths.split(os.pathsep)):
+        if path and path not in sys.path and not worker_daemon.is_java(path):
+            sys.path.insert(1, path)
 
 
 def main() -> None:
@@ -161,9 +138,7 @@ def main() -> None:
     if (arguments := _Server(address).serve()) is None:
         os._exit(0)
     _, module, *rest = arguments  # -m
-    sys.argv = [module, *rest]
-    sys.modules.pop(module, None)  # it is run once more, as `__main__`
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    run(module, rest)
 
 
 if __name__ == "__main__":
