@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.recovery.delivery.act import heard, told
+from tests.recovery.delivery.armed_workers import ArmedWorkers
 from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shapes import BUILT
 from tests.support.flows import World
@@ -19,7 +20,6 @@ from tests.support.logs import Place
 from tests.support.spark import spark_settings
 
 from towpath import crash
-from towpath.crash import Armed
 from towpath.flow.strategy import Strategy
 from towpath.settings import SparkSettings
 from towpath.spark.session import build_session
@@ -101,7 +101,7 @@ def main() -> None:
 def _obey(spark: SparkSession, order: dict[str, Any]) -> None:
     shape = BUILT[order["shape"]]
     world = World(spark, Place("", order["log"], order["database"]), Path(order["home"]))
-    crash.arm(Armed(order["crash_at"], once=Path(order["once"]), victim=0))
+    crash.arm(ArmedWorkers(order["crash_at"], once=Path(order["once"]), victim=0))
     try:
         for _ in range(shape.stages):
             world.run(shape.build(Strategy(order["strategy"]), heard(order["target"]), heard(order["other"])))
