@@ -20,7 +20,7 @@ from tests.recovery.delivery.sharing import CLAIMS, ITEMS, RESULTS
 
 ROOT = Path(__file__).parents[3]
 GRACE_S = 60  # beyond the limit of a case, which its own process should have kept
-MOST_CASES = 400  # of one process; a Java that has run thousands of queries becomes slow
+MOST_CASES = 120  # of one process; a Java that has run a thousand queries becomes slow
 MOST_DEATHS = 10
 
 
