@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from towpath.errors import BadFlow, BadSettings, BadValue, FlowHalted, NotTheOnlyOne
 from towpath.events import Event, EventKind
+from towpath.flow.batch_call import BatchCall
 from towpath.flow.batch_run import BatchRun
 from towpath.flow.classify import classify
 from towpath.flow.configuring import Configuring, check_reset
@@ -58,6 +59,7 @@ class StageRun:
         self._nonce = secrets.token_hex(8)
         self._stop = threading.Event()
         self._query: StreamingQuery | None = None
+        self._call: BatchCall | None = None  # by that query
         self._batch_error: BaseException | None = None
         self._excluded: dict[int, Any] = {}  # by batch: what an earlier attempt has found to be at fault
         self._outage: Outage | None = None
@@ -187,7 +189,7 @@ class StageRun:
                 return
         except StreamingQueryException as error:
             raise self._batch_error or error from None
-        self._query = None
+        self._end_query()
 
     def _start_query(self) -> StreamingQuery:
         ground = self._ground
@@ -200,11 +202,12 @@ class StageRun:
         forget_trail(ground.checkpoint.directory)
         trail = str(trail_of(ground.checkpoint.directory))
         records = with_state(records, ground.stage, ground.topics.reentry, ground.max_record_bytes, trail)
+        self._call = BatchCall(self._on_batch)
         writer = (
             records.writeStream.queryName(f"{ground.name}#{ground.row.generation}")
             .option("checkpointLocation", str(ground.checkpoint.spark))
             .trigger(processingTime=f"{round(ground.settings.flow.trigger_s * 1000)} milliseconds")
-            .foreachBatch(self._on_batch)
+            .foreachBatch(self._call)
         )
         return writer.start()
 
@@ -215,12 +218,9 @@ class StageRun:
             if self._begins_none:
                 raise BatchGivenUp
             self._run_batch(records, batch_id)
-        except Exception as error:
-            self._batch_error = error
-            raise
         except BaseException as error:
             self._batch_error = error
-            raise RuntimeError(repr(error)) from error  # of any other kind Spark would never hear
+            raise
         finally:
             self._in_batch = False
 
@@ -249,7 +249,9 @@ class StageRun:
         self._begins_none = True  # Spark waits for a batch that is at work: a search in it ends now
         if query is not None and query.isActive:
             query.stop()
-        self._batch_error = None
+        if self._call is not None:
+            self._call.let_go()
+        self._batch_error = self._call = None
         self._begins_none = False
 
     # Errors and wishes

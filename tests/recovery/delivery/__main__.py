@@ -83,20 +83,22 @@ def _seed(home: Path, asked: int) -> int:
 def _watch(recovering: Recovering, began: float) -> None:
     told_at = began
     told: set[int] = set()
+    before: int | None = None  # that an interrupted run had done
     for _ in recovering.run():
+        before = len(recovering.done) if before is None else before
         for number in sorted(recovering.done.keys() - told):
             told.add(number)
             if not recovering.done[number].passed:
                 _say(f"FAILED {recovering.items[number]['id']}")
         if time.monotonic() - told_at > EVERY_S:
             told_at = time.monotonic()
-            _say(_progress(recovering, told_at - began))
+            _say(_progress(recovering, told_at - began, before))
 
 
-def _progress(recovering: Recovering, spent_s: float) -> str:
+def _progress(recovering: Recovering, spent_s: float, before: int) -> str:
     done, of = len(recovering.done), len(recovering.items)
     failed = sum(not result.passed for result in recovering.done.values())
-    left = f"{_clock(spent_s / done * (of - done))} left" if done else "…"
+    left = f"{_clock(spent_s / (done - before) * (of - done))} left" if done > before else "…"
     return f"{_clock(spent_s)}  {done} of {of}, {failed} failed, {left}"
 
 
