@@ -7,12 +7,9 @@ import logging
 import re
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from towpath.events import Event
-
-if TYPE_CHECKING:  # Python processes of Spark load this module; settings would be most of what they load
-    from towpath.settings import LoggingSettings
+from towpath.settings import LoggingSettings
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
