@@ -141,7 +141,7 @@ def test_a_keeper_is_killed_at_the_end(point: P, subprocess_rig: Rig, child: Run
 
 
 def test_who_settles_is_killed_and_another_settles(subprocess_rig: Rig, child: Run, tmp_path: Path) -> None:
-    rig, spec = subprocess_rig, subprocess_rig.spec("setsid sleep 600 & echo ready; while :; do sleep 0.05; done")
+    rig, spec = subprocess_rig, subprocess_rig.spec("setsid sleep 600 & echo ready; wait")
     handle = rig.launcher.start(spec)
     rig.says(handle, "ready")
     keeper = rig.keeper(handle)

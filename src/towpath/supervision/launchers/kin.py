@@ -21,7 +21,10 @@ BOOT = PROC / "sys/kernel/random/boot_id"
 STEP_S = 0.01
 _ENDED = ("Z", "X")
 # Places behind the name of the program in what the kernel tells of a process.
-_STATE, _SESSION, _THREADS, _BORN = 0, 3, 17, 19
+_STATE, _SESSION, _FLAGS, _THREADS, _BORN, _CODE_START, _ENV_START, _ENV_END = 0, 3, 6, 17, 19, 23, 47, 48
+_IS_KERNEL = 0x00200000
+# How long a process may be between two programs, and how often it is looked at meanwhile.
+_LONGEST_CHANGE_S, _CHANGE_STEP_S = 1.0, 0.001
 
 
 def born(pid: int) -> str:
@@ -89,6 +92,23 @@ def _fields(pid: int) -> list[str]:
 
 
 def _environment(pid: int) -> list[bytes]:
+    """Empty while a process changes its program, which is waited for: nobody can leave a launch by that."""
+    deadline = time.monotonic() + _LONGEST_CHANGE_S
     with suppress(OSError):
-        return (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        while True:
+            # The first thread may have ended before the others.
+            for thread in os.listdir(PROC / str(pid) / "task"):
+                with suppress(FileNotFoundError, ProcessLookupError):
+                    if told := (PROC / str(pid) / "task" / thread / "environ").read_bytes():
+                        return told.split(b"\0")
+            if not _changes_program(_fields(pid)) or time.monotonic() > deadline:
+                break
+            time.sleep(_CHANGE_STEP_S)
     return []
+
+
+def _changes_program(fields: list[str]) -> bool:
+    """Or has just done so: then it has an environment by now."""
+    if not _runs(fields) or int(fields[_FLAGS]) & _IS_KERNEL:
+        return False
+    return fields[_CODE_START] == "0" or fields[_ENV_START] != fields[_ENV_END]

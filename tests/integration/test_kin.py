@@ -1,0 +1,80 @@
+"""Who belongs to a launch, by the sign in the environment alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from towpath.supervision.launchers.kin import end_kin, kin
+from towpath.testing.waiting import wait_until
+
+LOOKS = 1_000
+FIRST_THREAD_ENDS = """
+import signal, sys, threading
+threading.Thread(target=signal.pause).start()
+sys.stdout.write("begun\\n"); sys.stdout.flush()
+import ctypes
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@pytest.fixture
+def sign() -> str:
+    return f"TOWPATH_TEST_KIN={uuid4().hex}"
+
+
+@contextmanager
+def signed(sign: str, *command: str) -> Iterator[subprocess.Popen[str]]:
+    name, _, value = sign.partition("=")
+    environment = {**os.environ, name: value}
+    process = subprocess.Popen(command, env=environment, start_new_session=True, stdout=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_who_changes_its_program_is_found_at_any_moment(sign: str, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    again.write_text("exec sh $0\n")
+    with signed(sign, "sh", str(again)) as process:
+        wait_until(lambda: list(kin(sign)), 10)
+        assert [found for _ in range(LOOKS) if (found := list(kin(sign))) != [process.pid]] == []
+
+
+def test_who_changes_its_program_is_ended(sign: str, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    again.write_text("exec sh $0\n")
+    with signed(sign, "sh", str(again)) as process:
+        assert end_kin(sign, None, 10) == []
+        assert process.wait(timeout=10) == -9
+
+
+def test_who_has_lost_its_first_thread_is_found(sign: str) -> None:
+    with signed(sign, sys.executable, "-c", FIRST_THREAD_ENDS) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        stat = Path(f"/proc/{process.pid}/stat")
+        wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z", 10, "its first thread to end")
+        assert list(kin(sign)) == [process.pid]
+
+
+def test_who_has_no_environment_is_no_reason_to_wait(sign: str) -> None:
+    with (
+        subprocess.Popen(["env", "-i", "/bin/sleep", "60"], start_new_session=True) as bare,
+        signed(sign, "sleep", "60") as process,
+    ):
+        wait_until(lambda: Path(f"/proc/{bare.pid}/comm").read_text() == "sleep\n", 10)
+        before = time.monotonic()
+        assert list(kin(sign)) == [process.pid]
+        assert time.monotonic() - before < 1
+        bare.kill()
