@@ -10,6 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.support.statistics import statistics
 
 from towpath.db import Queries, open_database
 from towpath.settings import DatabaseSettings
@@ -248,15 +249,8 @@ def test_without_statistics(world: World, file: str, name: str) -> None:
 
 @pytest.mark.parametrize(("file", "name"), CASES)
 def test_with_statistics(world: World, file: str, name: str) -> None:
-    """In a transaction of its own, so that the other test finds none, in whatever order they run."""
-    connection = world.database.connection()
-    connection.execute("begin")
-    try:
-        for table in TABLES:
-            connection.execute(f"analyze {table}")
+    with statistics(world.database, *TABLES):
         check(world, file, name)
-    finally:
-        connection.execute("rollback")
 
 
 @pytest.mark.parametrize(

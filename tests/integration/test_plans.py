@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 from tests.support.quiet import Quiet
+from tests.support.statistics import statistics
 
 from towpath.db import Database, Queries, open_database
 from towpath.settings import DatabaseSettings
@@ -167,15 +168,9 @@ def test_without_statistics(backlog: Backlog, name: str) -> None:
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_with_statistics(backlog: Backlog, name: str) -> None:
-    """In a transaction of its own, so that the other test finds none, in whatever order they run."""
-    connection = backlog.database.connection()
-    connection.execute("begin")
-    try:
-        connection.execute("analyze message")  # only this: the server has the tables of hundreds of other tests
+    with statistics(backlog.database, "message"):
         for plan in plans(backlog, name):
             assert_by_index(backlog.database, plan, EXPECTED[name])
-    finally:
-        connection.execute("rollback")
 
 
 def test_a_claim_sorts_no_more_than_it_takes(backlog: Backlog) -> None:

@@ -52,8 +52,8 @@ class InboxCounter:
         }
         tx.run(self._reading["read_in_order"], {})
         found = [_counted(row) for row in tx.rows(self._sql["count_inboxes"], given)]
-        tx.run(self._reading["read_as_usual"], {})
         self._add_done(tx, found)
+        tx.run(self._reading["read_as_usual"], {})
         return found
 
     def exactly(self, tx: Transaction, inbox: str) -> dict[MessageState, int]:
