@@ -31,6 +31,14 @@ def sign() -> str:
     return f"TOWPATH_TEST_KIN={uuid4().hex}"
 
 
+@pytest.fixture
+def again(tmp_path: Path) -> str:
+    """A script that does nothing but change its program."""
+    path = tmp_path / "again"
+    path.write_text("exec sh $0\n")
+    return str(path)
+
+
 @contextmanager
 def signed(sign: str, *command: str) -> Iterator[subprocess.Popen[str]]:
     name, _, value = sign.partition("=")
@@ -43,18 +51,14 @@ def signed(sign: str, *command: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-def test_who_changes_its_program_is_found_at_any_moment(sign: str, tmp_path: Path) -> None:
-    again = tmp_path / "again"
-    again.write_text("exec sh $0\n")
-    with signed(sign, "sh", str(again)) as process:
+def test_who_changes_its_program_is_found_at_any_moment(sign: str, again: str) -> None:
+    with signed(sign, "sh", again) as process:
         wait_until(lambda: list(kin(sign)), 10)
         assert [found for _ in range(LOOKS) if (found := list(kin(sign))) != [process.pid]] == []
 
 
-def test_who_changes_its_program_is_ended(sign: str, tmp_path: Path) -> None:
-    again = tmp_path / "again"
-    again.write_text("exec sh $0\n")
-    with signed(sign, "sh", str(again)) as process:
+def test_who_changes_its_program_is_ended(sign: str, again: str) -> None:
+    with signed(sign, "sh", again) as process:
         assert end_kin(sign, None, 10) == []
         assert process.wait(timeout=10) == -9
 

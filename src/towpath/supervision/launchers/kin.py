@@ -95,16 +95,20 @@ def _environment(pid: int) -> list[bytes]:
     """Empty while a process changes its program, which is waited for: nobody can leave a launch by that."""
     deadline = time.monotonic() + _LONGEST_CHANGE_S
     with suppress(OSError):
-        while True:
-            # The first thread may have ended before the others.
-            for thread in os.listdir(PROC / str(pid) / "task"):
-                with suppress(FileNotFoundError, ProcessLookupError):
-                    if told := (PROC / str(pid) / "task" / thread / "environ").read_bytes():
-                        return told.split(b"\0")
-            if not _changes_program(_fields(pid)) or time.monotonic() > deadline:
-                break
+        while not (told := _told(pid)) and _changes_program(_fields(pid)) and time.monotonic() < deadline:
             time.sleep(_CHANGE_STEP_S)
+        return told.split(b"\0")
     return []
+
+
+def _told(pid: int) -> bytes:
+    """By any of its threads: the first one may have ended before the others."""
+    threads = PROC / str(pid) / "task"
+    for thread in os.listdir(threads):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if told := (threads / thread / "environ").read_bytes():
+                return told
+    return b""
 
 
 def _changes_program(fields: list[str]) -> bool:
