@@ -9,7 +9,8 @@ from typing import Any
 
 import hypothesis
 import pytest
-from tests.support.postgres_template import PostgresTemplate
+from tests.support import clean_start, shared_servers
+from tests.support.databases import PostgresDatabases, SqliteTemplate
 from tests.support.quiet import LEASE_S, Quiet
 
 import towpath
@@ -22,7 +23,8 @@ from towpath.stack.spark_cluster import SparkCluster
 from towpath.testing import servers
 from towpath.testing.processes import quicken_children
 from towpath.testing.quick_java import quicken_servers, quicken_spark
-from towpath.testing.servers import postgres_server
+
+clean_start.clean_process()
 
 pytest_plugins = [
     f"tests.support.{name}"
@@ -74,34 +76,35 @@ def logging_as_before() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One real server for the whole run; each test gets a database or a schema of its own.
-
-    No test cuts the power of the machine: what a process has written is there also when that process is killed.
-    """
-    with postgres_server({"fsync": "off"}) as server:
+    """One real server for the whole run; each test gets a database or a schema of its own."""
+    with shared_servers.postgres() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres: PostgresServer) -> PostgresTemplate:
-    """One database of that server with all its tables, for tests to take copies of."""
-    return PostgresTemplate(postgres.url)
+def postgres_databases(postgres: PostgresServer) -> Iterator[PostgresDatabases]:
+    """Databases of that server with all tables and no rows."""
+    databases = PostgresDatabases(postgres.url)
+    yield databases
+    databases.close()
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> SqliteTemplate:
+    return SqliteTemplate(tmp_path_factory.mktemp("template"))
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaServer]:
-    """One real broker for the whole run; a test makes topics of its own.
-
-    Records of tests may carry times of long ago: the broker does not come and delete them in the middle of a test.
-    """
-    with servers.kafka_server(settings={"log.retention.check.interval.ms": str(86_400_000)}) as server:
+    """One real broker for the whole run; a test makes topics of its own."""
+    with shared_servers.kafka() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def elasticsearch() -> Iterator[ElasticsearchServer]:
     """One real node for the whole run; a test makes indices of its own."""
-    with servers.elasticsearch_server() as server:
+    with shared_servers.elasticsearch() as server:
         yield server
 
 
@@ -116,10 +119,11 @@ def spark_cluster() -> Iterator[SparkCluster]:
 def database_settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """The `[database]` settings of a new database without rows, on each of the two in turn."""
     if request.param == "sqlite":
-        yield {"url": f"sqlite:///{tmp_path}/towpath.db", "synchronous": "normal"}
+        sqlite: SqliteTemplate = request.getfixturevalue("sqlite_template")
+        yield sqlite.copied(tmp_path)
     else:
-        template: PostgresTemplate = request.getfixturevalue("postgres_template")
-        with template.copied() as settings:
+        postgres: PostgresDatabases = request.getfixturevalue("postgres_databases")
+        with postgres.empty() as settings:
             yield settings
 
 

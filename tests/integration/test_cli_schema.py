@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.cli import CommandLine
-from tests.support.postgres_template import without_tables
+from tests.support.databases import without_tables
 from tests.support.tables import by_hand
 
 from towpath.db.migrations import known

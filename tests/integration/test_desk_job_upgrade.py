@@ -6,7 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.support.postgres_template import without_tables
+from tests.support.databases import without_tables
 from tests.support.tables import rows
 
 import towpath

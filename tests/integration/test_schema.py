@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.support.postgres_template import without_tables
+from tests.support.databases import without_tables
 from tests.support.programs import run_together
 from tests.support.tables import by_hand, rows
 

@@ -23,7 +23,7 @@ from tests.recovery.test_launcher_kills import LAUNCHER_POINTS
 from tests.recovery.test_log_crash_points import LOG_POINTS
 from tests.recovery.test_schedule_kills import SCHEDULE_POINTS
 from tests.recovery.test_supervision_kills import SUPERVISION_POINTS
-from tests.support.postgres_template import without_tables
+from tests.support.databases import without_tables
 
 from towpath.crash import CrashPoint
 

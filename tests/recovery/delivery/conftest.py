@@ -1,14 +1,12 @@
-"""A rig for each case, on servers of its own process or on those that `make recover` has started for all."""
+"""A rig for each case."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import psycopg
@@ -30,11 +28,6 @@ if TYPE_CHECKING:
 
 
 INDICES = ("main", "left", "right")
-SERVERS = "RECOVER_SERVERS"  # a variable: their addresses by name, as JSON
-
-
-class Server(NamedTuple):
-    url: str
 
 
 @pytest.fixture
@@ -58,26 +51,6 @@ def make_rig(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path
         world.close()
     for clean in cleaning:  # a broker or a node with all that thousands of cases have made would become slow
         clean()
-
-
-@pytest.fixture(scope="session")
-def kafka(request: pytest.FixtureRequest) -> Server:
-    return _server("kafka", request)
-
-
-@pytest.fixture(scope="session")
-def postgres(request: pytest.FixtureRequest) -> Server:
-    return _server("postgres", request)
-
-
-@pytest.fixture(scope="session")
-def elasticsearch(request: pytest.FixtureRequest) -> Server:
-    return _server("elasticsearch", request)
-
-
-def _server(name: str, request: pytest.FixtureRequest) -> Server:
-    given = json.loads(os.environ.get(SERVERS, "{}"))
-    return Server(given[name]) if name in given else Server(request.getfixturevalue(name).url)
 
 
 def _place(case: Case, request: pytest.FixtureRequest, home: Path) -> Place:

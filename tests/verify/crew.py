@@ -1,7 +1,7 @@
-"""Runs all recovery cases in several processes side by side, and gathers what became of them.
+"""Runs the cases of one part in several processes side by side, and gathers their results.
 
-Each process is a pytest with a Spark session of its own; the servers are shared. One that hangs or dies is ended, its
-case has failed, and another goes on in its place.
+Each process is a pytest with a Spark session of its own. One that hangs or dies is ended, its case has failed, and
+another takes its place.
 """
 
 from __future__ import annotations
@@ -12,32 +12,37 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.recovery.delivery.sharing import CLAIMS, ITEMS, RESULTS
+from tests.verify.sharing import CLAIMS, ITEMS, RESULTS
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 600  # of one case: a walk of thirty crashes, or a child with a Spark of its own, on a busy machine
 GRACE_S = 60  # beyond the limit of a case, which its own process should have kept
-MOST_CASES = 120  # of one process; a Java that has run a thousand queries becomes slow
+MOST_CASES = 120  # of one process: a Java that has run a thousand queries becomes slow
 MOST_DEATHS = 10
+COLLECTED_NOTHING = 5  # pytest's exit code
+INTERRUPTED = 2
+EMPTY = "empty"
 
 
 @dataclass(frozen=True)
 class Order:
     """What is to be run, and how."""
 
+    selection: Sequence[str]  # for pytest
     processes: int
     seed: int
-    limit_s: int
-    sample: int = 0
-    arguments: Sequence[str] = ()
+    percent: int = 100
+    most_cases: int = MOST_CASES
+    variables: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What became of one test."""
+    """The result of one case."""
 
     number: int
     passed: bool
@@ -46,68 +51,84 @@ class Result:
 
 
 @dataclass
-class Recovering:
+class Crew:
     """The processes at work."""
 
     home: Path
     order: Order
-    servers: Mapping[str, str]
-    variables: Mapping[str, str] = field(default_factory=dict)
     done: dict[int, Result] = field(default_factory=dict)
     deaths: list[str] = field(default_factory=list)
     _workers: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _read: dict[Path, int] = field(default_factory=dict)
-    _started: int = 0
 
     def run(self) -> Iterator[None]:
-        """Yields now and then, until everything is done or nobody can go on."""
+        """Yields now and then, until everything is done or no process can go on."""
         for name in (CLAIMS, RESULTS):
-            (self.home / name).mkdir(exist_ok=True)
-        self._take_up()
+            (self.home / name).mkdir(parents=True, exist_ok=True)
+        self._resume()
+        if self.is_complete:
+            return
         for _ in range(self.order.processes):
             self._start()
         try:
             while self._workers:
-                time.sleep(1)
+                time.sleep(0.5)
                 self._gather()
                 self._end_hung()
-                self._look_after()
+                self._replace_ended()
                 yield
         finally:
             for process in self._workers.values():
                 _end(process)
 
     @property
-    def items(self) -> list[dict[str, str]]:
+    def is_empty(self) -> bool:
+        """No case is selected."""
+        return (self.home / EMPTY).exists()
+
+    @property
+    def is_recorded(self) -> bool:
+        """An earlier run has done everything, and nothing failed."""
+        (self.home / RESULTS).mkdir(parents=True, exist_ok=True)
+        self._gather()
+        return self.is_complete and not self.failed
+
+    @property
+    def items(self) -> list[str]:
         path = self.home / ITEMS
-        return json.loads(path.read_text()) if path.exists() else []
+        items: list[str] = json.loads(path.read_text()) if path.exists() else []
+        return items
 
     @property
     def is_complete(self) -> bool:
-        return bool(self.items) and len(self.done) == len(self.items)
+        return self.is_empty or (bool(self.items) and len(self.done) == len(self.items))
 
-    def _take_up(self) -> None:
-        """What an interrupted run has done is done; what it had claimed is anybody's."""
+    @property
+    def failed(self) -> list[Result]:
+        return [self.done[number] for number in sorted(self.done) if not self.done[number].passed]
+
+    def _resume(self) -> None:
+        """What an interrupted run has passed is done; what it had claimed, and what failed, is run again."""
         self._gather()
+        for result in self.failed:
+            del self.done[result.number]
         for path in (self.home / CLAIMS).iterdir():
             if int(path.name) not in self.done:
                 path.unlink()
 
     def _start(self) -> None:
-        self._started += 1
-        name = f"p{self._started}"
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "recover", "-p", "tests.recovery.delivery.sharing"]
+        name = f"p{time.time_ns()}"
+        order = self.order
+        command = [sys.executable, "-m", "pytest", "-q", *order.selection, "-p", "tests.verify.sharing"]
         command += ["-p", "no:randomly", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed"]
-        command += ["--share-home", str(self.home), "--share-name", name, "--share-seed", str(self.order.seed)]
-        command += ["--share-sample", str(self.order.sample), "--share-most", str(MOST_CASES)]
-        command += ["--basetemp", str(self.home / name), "--timeout", str(self.order.limit_s)]
-        command += [*self.order.arguments, "tests/recovery/delivery"]
-        environment = {**os.environ, **self.variables, "RECOVER_SERVERS": json.dumps(self.servers)}
+        command += ["--share-home", str(self.home), "--share-name", name, "--share-seed", str(order.seed)]
+        command += ["--share-percent", str(order.percent), "--share-most", str(order.most_cases)]
+        command += ["--basetemp", str(self.home / name), "--timeout", str(LIMIT_S)]
         with (self.home / f"{name}.log").open("wb") as log:
             self._workers[name] = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env=environment,
+                env={**os.environ, **order.variables},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -131,11 +152,11 @@ class Recovering:
 
     def _end_hung(self) -> None:
         for _, name, at in self._open_claims():
-            if time.time() - at > self.order.limit_s + GRACE_S and name in self._workers:
+            if time.time() - at > LIMIT_S + GRACE_S and name in self._workers:
                 _end(self._workers[name])
 
-    def _look_after(self) -> None:
-        """Whoever has ended is followed by another, if there is something left to claim."""
+    def _replace_ended(self) -> None:
+        """Another process starts for one that has ended, if there is something left to claim."""
         for name, process in list(self._workers.items()):
             if (code := process.poll()) is None:
                 continue
@@ -143,11 +164,13 @@ class Recovering:
             self._gather()
             for number, by, at in list(self._open_claims()):
                 if by == name:
-                    text = f"its process ended with {code}; {name}.log says more"
+                    text = f"its process ended with {code}; {self.home / name}.log says more"
                     self.done[number] = Result(number, False, round(time.time() - at, 2), text)
-            if code not in (0, 1, 2):
-                self.deaths.append(f"{name} ended with {code}")
-            if self._has_more() and len(self.deaths) < MOST_DEATHS:
+            if code == COLLECTED_NOTHING and not self.items:
+                (self.home / EMPTY).touch()
+            elif code not in (0, 1, INTERRUPTED, COLLECTED_NOTHING) or (code == INTERRUPTED and not self.items):
+                self.deaths.append(f"a process ended with {code}: {self.home / name}.log")
+            if not self.is_empty and self._has_more() and len(self.deaths) < MOST_DEATHS:
                 self._start()
 
     def _has_more(self) -> bool:

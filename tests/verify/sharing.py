@@ -1,6 +1,7 @@
-"""A pytest plugin: several processes collect the same tests, and each test is run by whoever claims it first.
+"""A pytest plugin: several processes collect the same cases, and each case is run by the first process to claim it.
 
-A claim is a file that only one can make. What became of a test is a line in the file of the process that ran it.
+A claim is a file that only one process can make. The result of a case is a line in the file of the process that ran
+it. So a run that was interrupted goes on: what has a result is done, and an open claim is taken back.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ ITEMS, CLAIMS, RESULTS = "items.json", "claims", "results"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("recover")
+    group = parser.getgroup("verify")
     group.addoption("--share-home", type=Path, help="directory that all processes share")
     group.addoption("--share-name", default="", help="name of this process")
-    group.addoption("--share-seed", type=int, default=0, help="decides the order, and what is in a sample")
-    group.addoption("--share-sample", type=int, default=0, help="run only so many, by chance")
-    group.addoption("--share-most", type=int, default=0, help="end after so many: another process goes on")
+    group.addoption("--share-seed", type=int, default=0, help="decides the order")
+    group.addoption("--share-percent", type=int, default=100, help="run only so many of a hundred cases, by chance")
+    group.addoption("--share-most", type=int, default=0, help="end after so many cases: another process goes on")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -37,7 +38,7 @@ class Sharing:
         self._home: Path = config.getoption("--share-home")
         self._name: str = config.getoption("--share-name")
         self._seed: int = config.getoption("--share-seed")
-        self._sample: int = config.getoption("--share-sample")
+        self._percent: int = config.getoption("--share-percent")
         self._most: int = config.getoption("--share-most")
         self._numbers: dict[str, int] = {}
         self._reports: list[pytest.TestReport] = []
@@ -45,18 +46,23 @@ class Sharing:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """In an order by chance, the same for all: so that what takes long is not left to the end."""
+        """Numbers are the same for all. Each process begins with another file, and stays in it for its fixtures."""
+        chance = random.Random(self._seed)
         items.sort(key=lambda item: item.nodeid)
-        random.Random(self._seed).shuffle(items)
-        if self._sample:
-            del items[self._sample :]
+        chance.shuffle(items)
+        if self._percent < 100:
+            del items[max(1, len(items) * self._percent // 100) :]
         self._numbers = {item.nodeid: number for number, item in enumerate(items)}
         aside = self._home / f"{ITEMS}.{self._name}"
-        aside.write_text(json.dumps([_told(item) for item in items]))
+        aside.write_text(json.dumps([item.nodeid for item in items]))
         aside.rename(self._home / ITEMS)
+        files = sorted({_file(item) for item in items})
+        random.Random(f"{self._seed} {self._name}").shuffle(files)
+        place = {file: number for number, file in enumerate(files)}
+        items.sort(key=lambda item: place[_file(item)])
 
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """True: it is somebody else's."""
+        """True: not ours."""
         number = self._numbers[item.nodeid]
         try:
             claim = os.open(self._home / CLAIMS / str(number), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
@@ -65,7 +71,7 @@ class Sharing:
         with os.fdopen(claim, "w") as file:
             json.dump({"by": self._name, "at": time.time()}, file)
         self._reports = []
-        # The test before was torn down for its successor in the list, which may have been somebody else's.
+        # The case before was torn down for its successor in the list, which another process may have run.
         item.session._setupstate.teardown_exact(item)
         return None
 
@@ -94,14 +100,5 @@ class Sharing:
             self._session.shouldstop = "another process goes on"
 
 
-def _told(item: pytest.Item) -> dict[str, str]:
-    callspec = getattr(item, "callspec", None)
-    params = callspec.params if callspec is not None else {}
-    case = params.get("case", params.get("walk"))
-    shape = getattr(getattr(case, "shape", None), "name", "-")
-    return {
-        "id": item.nodeid,
-        "shape": shape,
-        "strategy": str(getattr(case, "strategy", "-")),
-        "test": item.nodeid.rpartition("::")[2].partition("[")[0],
-    }
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]

@@ -1,0 +1,64 @@
+"""Servers for tests: one of each kind for a process, or those that whoever started the process has started for several.
+
+A test makes topics, databases and indices of its own. One that stops or kills a server starts another.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.stack.kafka import KafkaServer
+from towpath.stack.postgres import PostgresServer
+from towpath.stack.server import Server
+from towpath.testing import servers
+
+SHARED = "TESTS_SERVERS"  # a variable: the data directories of running servers by name, as JSON
+# No test cuts the power of the machine: what a process has written is there also when that process is killed. Plans do
+# not change in the middle of a test because the server has analyzed a table.
+POSTGRES = {"fsync": "off", "autovacuum": "off"}
+# Records of tests may carry times of long ago: the broker does not come and delete them in the middle of a test.
+KAFKA = {"log.retention.check.interval.ms": str(86_400_000)}
+
+AnyServer = TypeVar("AnyServer", bound=Server)
+
+
+def postgres() -> AbstractContextManager[PostgresServer]:
+    return _shared("postgres", PostgresServer) or servers.postgres_server(POSTGRES)
+
+
+def kafka() -> AbstractContextManager[KafkaServer]:
+    return _shared("kafka", KafkaServer) or servers.kafka_server(settings=KAFKA)
+
+
+def elasticsearch() -> AbstractContextManager[ElasticsearchServer]:
+    return _shared("elasticsearch", ElasticsearchServer) or servers.elasticsearch_server()
+
+
+@contextmanager
+def shared_servers() -> Iterator[dict[str, str]]:
+    """The variables with which processes of tests use the servers that are started here."""
+    with ExitStack() as stack:
+        made = {
+            "postgres": stack.enter_context(postgres()).data_dir,
+            "kafka": stack.enter_context(kafka()).data_dir,
+            "elasticsearch": stack.enter_context(elasticsearch()).data_dir,
+        }
+        yield {SHARED: json.dumps({name: str(directory) for name, directory in made.items()})}
+
+
+def _shared(name: str, kind: type[AnyServer]) -> AbstractContextManager[AnyServer] | None:
+    given = json.loads(os.environ.get(SHARED, "{}"))
+    return _attached(kind(Path(given[name]))) if name in given else None  # type: ignore[call-arg]
+
+
+@contextmanager
+def _attached(server: AnyServer) -> Iterator[AnyServer]:
+    if not server.attach():
+        raise RuntimeError(f"the shared {server.name} does not run any more; its log: {server.logs[0]}")
+    yield server
