@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo serve harvest flights test test-slow check docs bench-queue bench-log bench-flow bench-delivery bench-actors bench-corrections bench-desk bench-supervision bench-gateway bench-console soak-queue soak-flow recover simulate chaos-delivery chaos-up chaos-flights lock clean
+.PHONY: help demo serve harvest flights test verify check docs bench-queue bench-log bench-flow bench-delivery bench-actors bench-corrections bench-desk bench-supervision bench-gateway bench-console soak-queue soak-flow simulate chaos-delivery chaos-up chaos-flights lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -20,13 +20,13 @@ flights: ## the worked example: clients send flights at the same time, get four 
 	@scripts/bootstrap dev
 	@.venv/bin/python -m examples.flights $(ARGS)
 
-test: ## everything that has to hold: format, lint, types, import contracts, documents, tests
+test: ## the gate for every change: format, lint, types, import contracts, documents, tests (15 minutes on two cores)
 	@scripts/bootstrap dev
 	@scripts/test $(ARGS)
 
-test-slow: ## the tests that `make test` leaves out: what takes minutes, and commands and HTTP on the servers too (takes an hour)
+verify: ## the proof: every part with all servers, kills and soaks; goes on where it stopped (PART=name, QUICK=1, SEED=n; hours)
 	@scripts/bootstrap dev
-	@.venv/bin/python -m pytest -m slow -n auto --maxprocesses=4 --dist worksteal --durations=30 --durations-min=5 $(ARGS)
+	@scripts/verify $(if $(PART),--part $(PART)) $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 check: ## the static part of test
 	@scripts/bootstrap dev
@@ -85,10 +85,6 @@ soak-queue: ## two minutes of work with random kills and a database restart
 soak-flow: ## ten million records through a flow: the driver's memory must not grow with them (takes minutes)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m soak.flow $(ARGS)
-
-recover: ## kill flows at every crash point with every strategy, sink and shape, once and twice (takes up to two hours)
-	@scripts/bootstrap dev
-	@.venv/bin/python -m tests.recovery.delivery $(ARGS)
 
 simulate: ## the election and the watch in a simulated world of faults: 1,000 seeds with 3, 5 and 7 peers (takes a minute)
 	@scripts/bootstrap dev

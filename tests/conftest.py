@@ -26,7 +26,7 @@ from towpath.testing.quick_java import quicken_servers, quicken_spark
 
 clean_start.clean_process()
 
-pytest_plugins = [
+pytest_plugins = ["tests.tiers"] + [
     f"tests.support.{name}"
     for name in (
         "actors",
@@ -39,7 +39,6 @@ pytest_plugins = [
         "logs",
         "sent",
         "spark",
-        "surfaces",
         "flows",
         "reports",
         "timetable",

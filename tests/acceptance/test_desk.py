@@ -156,7 +156,7 @@ class Walk:
         self.runtime.close()
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka and postgres", marks=pytest.mark.slow)])
+@pytest.fixture(params=["embedded", pytest.param("kafka and postgres", marks=pytest.mark.verify("guides"))])
 def walk(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Walk]:
     if request.param == "embedded":
         sections: dict[str, Any] = {"database": {"url": f"sqlite:///{tmp_path}/towpath.db"}}

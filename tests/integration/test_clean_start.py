@@ -79,7 +79,7 @@ def seen(tmp_path: Path) -> dict[str, Any]:
             cwd=ROOT,
             env={"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path), **HOSTILE},
             close_fds=False,
-            preexec_fn=spoil,  # noqa: PLW1509 - the child has one thread
+            preexec_fn=spoil,
             capture_output=True,
             text=True,
         )
@@ -93,7 +93,7 @@ def seen(tmp_path: Path) -> dict[str, Any]:
 def test_nothing_of_a_hostile_shell_is_seen(seen: dict[str, Any], tmp_path: Path) -> None:
     home = Path(seen.pop("home"))
     assert home.parent == tmp_path
-    assert list(home.iterdir()) == []
+    assert not home.exists(), "it is deleted in the end"
     allowed = {*clean_start.KEPT, *clean_start.SET, "HOME", clean_start.MARK, "XDG_CACHE_HOME"}
     assert set(seen.pop("variables")) <= allowed
     assert seen.pop("files") > 128

@@ -248,7 +248,7 @@ def test_up_where_nothing_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.verify("kills")
 def test_when_all_peers_are_gone(project: Path, runtime: Runtime, command: CommandLine) -> None:
     """Who has died meanwhile is seen, and its death is written down by whoever coordinates next."""
     kept = Keeping(runtime)
@@ -285,7 +285,7 @@ def sleeper_of(kept: Keeping, runtime: Runtime) -> int:
     return looked.pid
 
 
-@pytest.mark.parametrize("set_by_s", [0, pytest.param(-3600, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("set_by_s", [0, pytest.param(-3600, marks=pytest.mark.verify("kills"))])
 def test_up_right_after_everything_was_killed(project: Path, runtime: Runtime, set_by_s: float) -> None:
     """The rows of the dead say for a while that all is well; if the clock was set back, for a long while."""
     kept = Keeping(runtime)

@@ -114,7 +114,10 @@ def test_alarms_ring_without_input_once_and_over_restarts(world: World, name: st
     "point",
     [
         CrashPoint.BATCH_LOADED,
-        *(pytest.param(each, marks=pytest.mark.slow) for each in (CrashPoint.BATCH_FIXED, CrashPoint.BATCH_COMMITTED)),
+        *(
+            pytest.param(each, marks=pytest.mark.verify("flows"))
+            for each in (CrashPoint.BATCH_FIXED, CrashPoint.BATCH_COMMITTED)
+        ),
     ],
 )
 def test_a_timer_batch_without_input_survives(point: CrashPoint, embedded: World) -> None:

@@ -107,7 +107,7 @@ def test_property_that_a_promise_hangs_on_is_the_logs_own(name: str) -> None:
         KafkaLog("127.0.0.1:1", LogSettings(client={name: "1"}))
 
 
-@pytest.mark.slow
+@pytest.mark.verify("kills")
 def test_positions_and_producers_leave_nothing_open(broker: KafkaServer, name: str) -> None:
     """A console that looks at hundreds of groups must not run out of sockets."""
     with opened(broker.bootstrap) as log:
@@ -210,7 +210,7 @@ def test_batch_that_runs_out_of_time_says_what_is_known(
     assert found in ([b"first", b"before", b"1", b"2", b"after"], [b"first", b"before", b"after"])
 
 
-@pytest.mark.slow
+@pytest.mark.verify("kills")
 def test_broker_restarted_during_a_commit(broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit is asked for again until the broker answers."""
     with opened(broker.bootstrap) as log:
@@ -227,7 +227,7 @@ def test_broker_restarted_during_a_commit(broker: KafkaServer, name: str, monkey
         wait_for_values(log, name, b"1", b"2", b"3")
 
 
-@pytest.mark.slow
+@pytest.mark.verify("kills")
 def test_broker_away_during_a_commit_for_too_long_leaves_all_or_nothing(
     broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,7 +251,7 @@ def test_broker_away_during_a_commit_for_too_long_leaves_all_or_nothing(
         wait_for_values(log, name, b"1")
 
 
-@pytest.mark.slow
+@pytest.mark.verify("kills")
 def test_broker_away_before_a_commit_aborts_the_transaction(broker: KafkaServer, name: str) -> None:
     with opened(broker.bootstrap, timeout_s=IMPATIENT_S) as log:
         log.create_topic(name, 1)

@@ -62,7 +62,7 @@ def tell(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-@pytest.mark.slow
+@pytest.mark.verify("kills")
 @pytest.mark.parametrize(
     ("lease_s", "away_s"),
     [

@@ -86,7 +86,7 @@ def test_rows_as_they_come_and_at_the_end(home: Runtime, tmp_path: Path) -> None
     check_two_uploads(home, "trips", tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.verify("flows")
 @pytest.mark.parametrize("place", ["kafka"], indirect=True)
 def test_the_same_on_kafka_and_postgresql(world: World, postgres: PostgresServer, tmp_path: Path) -> None:
     name = f"t{uuid4().hex[:12]}"

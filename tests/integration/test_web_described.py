@@ -106,7 +106,7 @@ def test_few(case: Any, server: Server) -> None:
     ask(case, server)
 
 
-@pytest.mark.slow
+@pytest.mark.verify("matrix")
 @DESCRIBED.parametrize()
 @MANY
 def test_many(case: Any, server: Server) -> None:

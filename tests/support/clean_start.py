@@ -2,17 +2,19 @@
 
     python -m tests.support.clean_start COMMAND [ARGUMENT...]
 
-Sets signals, standard input, open files, limits, umask, time zone, locale, home directory and variables, and then
-becomes the command. `make test` and `make verify` start this way. Whoever calls pytest by hand gets the same, except
-for open files, from `tests/conftest.py`.
+Sets signals, standard input, open files, limits, umask, time zone, locale, home directory and variables, and runs the
+command, whose home directory is deleted afterwards. `make test` and `make verify` start this way. A pytest that is
+called by hand gets the same, except for open files, from `tests/conftest.py`.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -46,8 +48,21 @@ def main(command: Sequence[str]) -> int:
     default_signals()
     limit_process()
     only_standard_files()
-    os.execvpe(command[0], command, clean_environment(os.environ))  # noqa: S606
-    return 0
+    environment = clean_environment(os.environ)
+    try:
+        return run(command, environment)
+    finally:
+        shutil.rmtree(environment[MARK], ignore_errors=True)
+
+
+def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Its exit code. What a terminal sends goes to both processes; what is sent to this one alone is passed on."""
+    process = subprocess.Popen(command, env=environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, lambda number, _: process.send_signal(number))
+    code = process.wait()
+    return code if code >= 0 else 128 - code
 
 
 def clean_process() -> None:
@@ -55,6 +70,7 @@ def clean_process() -> None:
     if MARK in os.environ:
         return
     environment = clean_environment(os.environ)
+    atexit.register(shutil.rmtree, environment[MARK], ignore_errors=True)
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()

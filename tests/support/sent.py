@@ -239,19 +239,6 @@ def _until_nothing(round_: Callable[[], Any]) -> int:
     raise AssertionError(f"there was still something to do after {ROUNDS} rounds")
 
 
-USUAL = {("sqlite", "sqlite"), ("postgres", "kafka")}  # as people run it: embedded, or with servers
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What nobody runs, PostgreSQL beside a log in SQLite and the other way round, is tried with the slow tests."""
-    for item in items:
-        given = getattr(item, "callspec", None)
-        pair = () if given is None else tuple(given.params.get(name) for name in ("database_settings", "log_settings"))
-        if None not in pair and pair and pair not in USUAL:
-            item.add_marker(pytest.mark.slow)
-
-
 @pytest.fixture(params=["sqlite", "kafka"])
 def log_settings(request: pytest.FixtureRequest, tmp_path: Path, database_settings: dict[str, Any]) -> dict[str, Any]:
     """The `[log]` settings of each log in turn, beside each database."""

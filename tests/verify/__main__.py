@@ -32,7 +32,7 @@ def main() -> int:
         for part in PARTS:
             console.print(f"{part.name:10} {part.about}")
         return 0
-    state: Path = asked.state / _code() / ("quick" if asked.quick else "whole")
+    state: Path = asked.state / _code() / _selection(asked.quick, asked.pytest)
     state.mkdir(parents=True, exist_ok=True)
     seed = _seed(state, asked.seed)
     console.print(f"seed {seed}, results in {state}")
@@ -70,6 +70,11 @@ def _code() -> str:
     others = git("ls-files", "--others", "--exclude-standard", "-z").split(b"\0")
     changed = git("diff", "HEAD") + b"".join((ROOT / each.decode()).read_bytes() for each in others if each)
     return f"{commit}-{hashlib.sha256(changed).hexdigest()[:8]}" if changed else commit
+
+
+def _selection(is_quick: bool, arguments: list[str]) -> str:
+    chosen = "quick" if is_quick else "whole"
+    return f"{chosen}-{hashlib.sha256(repr(arguments).encode()).hexdigest()[:8]}" if arguments else chosen
 
 
 def _seed(state: Path, asked: int | None) -> int:

@@ -22,10 +22,10 @@ class Part:
 
 PARTS = (
     Part("gate", "the cases of `make test`, in a random order"),
-    Part("servers", "commands, HTTP and the desk on PostgreSQL and Kafka"),
+    Part("matrix", "what the gate tries once, on every server and at full length"),
     Part("kills", "processes of every kind killed at every crash point, and outages", processes=3),
     Part("flows", "flows on Spark: all codes, sinks and steps, on every server", processes=2),
-    Part("people", "how-to pages, tutorials, examples, commands and pages of the console in a browser"),
+    Part("guides", "how-to pages, tutorials, examples, the demo, and the console in a browser"),
     Part("walks", "flows that crash, recover and crash again at the next point", processes=4, quick_python=True),
     Part("recovery", "one crash of a flow, at every point with every strategy, sink and shape", 25, 4, True),
     Part("drivers", "flows whose driver or worker is killed: every pair of point and sink", 25, 4, True),

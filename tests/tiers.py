@@ -1,0 +1,90 @@
+"""Two tiers: the gate, which `make test` runs on every change, and the parts of `make verify`.
+
+A case is in the gate because a likely mistake is caught by nothing cheaper. Each other case belongs to one part:
+
+1. by a marker at the test or at one of its parameters, `@pytest.mark.verify("kills")`; or
+2. by a rule of this file, when it repeats on a server what the gate tries without one.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+
+import pytest
+from tests.verify.parts import NAMES
+
+GATE, ANY = "gate", "any"
+SERVERS = frozenset({"postgres", "kafka", "opensearch"})
+USUAL = {("sqlite", "sqlite"), ("postgres", "kafka")}  # as people run it: embedded, or with servers
+# What is tried on a server in `make verify` only, and in which part. The gate tries the SQL and the log below it there.
+ON_SERVERS = {
+    "tests/integration/test_web_idempotency.py": GATE,
+    "tests/integration/test_cli_*": "matrix",
+    "tests/integration/test_web_*": "matrix",
+    "tests/integration/test_console_*": "matrix",
+    "tests/integration/test_gateway_http.py": "matrix",
+    "tests/integration/test_outlet_http.py": "matrix",
+    "tests/integration/test_spawner.py": "kills",
+    "tests/integration/test_coordinator.py": "kills",
+    "tests/recovery/actors/test_kills.py": "kills",
+    "tests/recovery/test_access_kills.py": "kills",
+    "tests/recovery/test_desk_job_kills.py": "kills",
+    "tests/recovery/test_spawner.py": "kills",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part",
+        default=GATE,
+        choices=(*NAMES, ANY),
+        help="run the cases of this part of `make verify`; any: all cases",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "verify(part): belongs to this part of `make verify`, not to `make test`")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted = config.getoption("--part")
+    if wanted == ANY:
+        return
+    left_out = [item for item in items if part_of(item) != wanted]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if part_of(item) == wanted]
+
+
+def part_of(item: pytest.Item) -> str:
+    marker = item.get_closest_marker("verify")
+    if marker is not None:
+        (part,) = marker.args
+        if part not in NAMES:
+            raise pytest.UsageError(f"{item.nodeid}: there is no part {part!r}; there are {', '.join(NAMES)}")
+        return str(part)
+    params = _params(item)
+    if _is_unusual(params):
+        return "matrix"
+    return _part_on_servers(item.nodeid) if _names_server(params) else GATE
+
+
+def _params(item: pytest.Item) -> dict[str, object]:
+    callspec = getattr(item, "callspec", None)
+    return {} if callspec is None else callspec.params
+
+
+def _names_server(params: dict[str, object]) -> bool:
+    return any(isinstance(each, str) and each in SERVERS for each in params.values())
+
+
+def _is_unusual(params: dict[str, object]) -> bool:
+    """PostgreSQL beside a log in SQLite, or the other way round."""
+    pair = params.get("database_settings"), params.get("log_settings")
+    return None not in pair and pair not in USUAL
+
+
+def _part_on_servers(nodeid: str) -> str:
+    path = nodeid.partition("::")[0]
+    return next((part for pattern, part in ON_SERVERS.items() if fnmatch(path, pattern)), GATE)
