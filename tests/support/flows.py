@@ -33,7 +33,6 @@ if TYPE_CHECKING:  # loaded with every test, also with those that have nothing t
 
 FAST = {
     "process": {"heartbeat_s": 0.2, "lease_s": 10.0},
-    "spark": spark_settings(),
 }
 FLOW = {"trigger_s": 0.1, "sample_s": 0.1, "retry_least_s": 0.05, "retry_most_s": 0.5}
 
@@ -50,7 +49,13 @@ class World:
 
     def settings(self, **flow: Any) -> dict[str, Any]:
         directory = {"directory": str(self.home / "flows")}
-        return {"database": self.place.database, "log": self.place.log, **FAST, "flow": {**FLOW, **directory, **flow}}
+        return {
+            "database": self.place.database,
+            "log": self.place.log,
+            **FAST,
+            "spark": spark_settings(),
+            "flow": {**FLOW, **directory, **flow},
+        }
 
     def connect(self, **flow: Any) -> Runtime:
         runtime = towpath.connect(**self.settings(**flow))

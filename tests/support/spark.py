@@ -12,6 +12,7 @@ import pytest
 from towpath.log import Record
 from towpath.settings import SparkSettings
 from towpath.spark.session import build_session
+from towpath.testing.quick_python import quick_python
 from towpath.testing.waiting import wait_until
 
 if TYPE_CHECKING:  # loaded with every test, also with those that have nothing to do with Spark
@@ -29,7 +30,19 @@ def spark_settings(master: str = "local[2]") -> dict[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def forked_pythons() -> Iterator[None]:
+    """Spark's Python processes are forked from one that has loaded everything."""
+    if PYTHON in os.environ:
+        yield
+        return
+    with quick_python() as program:
+        os.environ[PYTHON] = str(program)
+        yield
+        del os.environ[PYTHON]
+
+
+@pytest.fixture(scope="session")
+def spark(forked_pythons: None) -> Iterator[SparkSession]:
     """A process has one session: all tests share it."""
     session = build_session(SparkSettings(**spark_settings()), "towpath-tests", connector=True)
     yield session
