@@ -9,7 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
+from itertools import count, islice
 
 import pytest
 from tests.support.commands import TIMEOUT_S, next_line, started
@@ -141,6 +141,72 @@ def test_a_topic_that_is_made_again_is_another(log: Log, name: str) -> None:
 
     with pytest.raises(TopicReplaced):
         followed(Follower(log, topic), act, lambda: None)
+
+
+QUESTIONS = ("topic", "starts", "ends", "read")
+
+
+class Deletion:
+    """Another program deletes a topic when a log has given so many answers, and perhaps makes it again, smaller."""
+
+    def __init__(self, log: Log, other: Log, topic: str, *, after: int, makes_again: bool) -> None:
+        self._other = other
+        self._topic = topic
+        self._left = after
+        self._makes_again = makes_again
+        self.is_done = False
+        for each in QUESTIONS:
+            setattr(log, each, self._watched(getattr(log, each)))
+
+    def _watched(self, question: Callable[..., object]) -> Callable[..., object]:
+        def asked(*given: object) -> object:
+            answer = question(*given)
+            if self._left == 0 and not self.is_done:
+                self.is_done = True
+                self._other.delete_topic(self._topic)
+                if self._makes_again:
+                    self._other.create_topic(self._topic, 1)
+            self._left -= 1
+            return answer
+
+        return asked
+
+    def call_off(self) -> None:
+        """If it has not come by now, it does not come any more."""
+        self._left = -1
+
+
+def all_of(follower: Follower, *acts: Callable[[], object]) -> TopicReplaced | None:
+    """What ends a follower that shows the last record and then waits for others."""
+    try:
+        follower.last(1)
+        followed(follower, *acts)
+    except TopicReplaced as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize("makes_again", [False, True])
+def test_a_topic_may_be_deleted_between_any_two_questions(
+    make_log: Callable[..., Log], name: str, makes_again: bool
+) -> None:
+    other = make_log()
+    for after in count():
+        log, topic = make_log(timeout_s=3.0), other.create_topic(f"{name}-{after}", 2)
+        other.append(topic.name, [NewRecord(b"old", partition=1)])
+        follower = Follower(log, topic, 1)
+        deletion = Deletion(log, other, topic.name, after=after, makes_again=makes_again)
+
+        def append(topic: str = topic.name, deletion: Deletion = deletion) -> None:
+            if not deletion.is_done:
+                other.append(topic, [NewRecord(b"new", partition=1)])
+
+        end = all_of(follower, append, lambda: None, deletion.call_off, lambda: None)
+        if not deletion.is_done:
+            break
+        assert end is not None, f"deleted after {after} answers, and not noticed"
+        assert (end.id, bool(end.found)) == (topic.id, makes_again)
+    assert after > len(QUESTIONS)
 
 
 def test_an_outage_is_told_once_and_nothing_is_missed(

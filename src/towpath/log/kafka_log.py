@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from towpath.errors import OffsetOutOfRange
+from towpath.errors import OffsetOutOfRange, UnknownPartition
 from towpath.log.groups import check_user_group
 from towpath.log.kafka_appender import KafkaAppender
 from towpath.log.kafka_client import KafkaClient
@@ -102,7 +102,10 @@ class KafkaLog:
     def _checked(self, topic: str, partition: int, offset: int) -> int:
         """The end of the partition, if the offset lies between its start and that."""
         self._topics.check_partition(topic, partition)
-        start, end = self.starts(topic)[partition], self.ends(topic)[partition]
+        starts, ends = self.starts(topic), self.ends(topic)
+        if partition not in starts or partition not in ends:  # the topic was made again with fewer of them
+            raise UnknownPartition(topic, partition, min(len(starts), len(ends)))
+        start, end = starts[partition], ends[partition]
         if not start <= offset <= end:
             raise OffsetOutOfRange(topic, partition, offset, start, end)
         return end

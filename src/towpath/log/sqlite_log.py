@@ -212,11 +212,12 @@ class SqliteLog:
     def _check_same(self, topic: str, partition: Partition) -> None:
         """What was read is whole only if its topic was there to the end: rows of a deleted one go bit by bit."""
         try:
-            now = self._partitions(topic)
+            is_same = any(each.id == partition.id for each in self._partitions(topic))
+            found = None if is_same else self.topic(topic).id
         except UnknownTopic as error:
             raise TopicReplaced(topic, None, None) from error
-        if all(each.id != partition.id for each in now):
-            raise TopicReplaced(topic, None, self.topic(topic).id)
+        if not is_same:
+            raise TopicReplaced(topic, None, found)
 
     # Positions
 
