@@ -11,6 +11,7 @@ import hypothesis
 import pytest
 from tests.support import clean_start, shared_servers
 from tests.support.databases import PostgresDatabases, SqliteTemplate
+from tests.support.leases import LONG_LEASE
 from tests.support.quiet import LEASE_S, Quiet
 
 import towpath
@@ -58,7 +59,7 @@ quicken_servers()
 quicken_children()
 
 FAST = {
-    "process": {"heartbeat_s": 0.2, "lease_s": 10.0},
+    "process": LONG_LEASE,
     "queue": {"poll_s": 0.5, "caretaker_s": 0.1},
 }
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from tests.support.leases import LONG_LEASE
 
 import towpath
 from towpath import Flow, files, topic
@@ -79,7 +80,7 @@ class Walk:
     def __init__(self, spark: SparkSession, home: Path, sections: dict[str, Any]) -> None:
         self.runtime: Runtime = towpath.connect(
             **sections,
-            process={"heartbeat_s": 0.2, "lease_s": 10.0},
+            process=LONG_LEASE,
             flow={"directory": str(home / "flows"), "trigger_s": 0.1, "judge_sample": 1_000_000},
             desk={"directory": str(home / "desk")},
             spark={"master": "local[2]"},

@@ -17,7 +17,7 @@ THREADS = 3
 PREPARE = """
 random.seed(argument)
 claimed = []
-runtime = towpath.connect(database=database, process={"lease_s": 60, "heartbeat_s": 5})
+runtime = towpath.connect(database=database, process={"lease_s": 600, "heartbeat_s": 5})
 inbox = runtime.queue.inbox("work")
 runtime.process()
 

@@ -40,7 +40,7 @@ def sent(
 ) -> Sent:
     monkeypatch.chdir(tmp_path)
     Path("rules.toml").write_text(TOML, encoding="utf-8")
-    made = Sent.on(make_runtime(log={"url": f"sqlite:///{tmp_path}/log.db"}, process={"lease_s": 60.0}), "shop")
+    made = Sent.on(make_runtime(log={"url": f"sqlite:///{tmp_path}/log.db"}), "shop")
     with made.runtime.database.transaction() as tx:
         StageStore(made.runtime.database).ensure(tx, "shop", "main", {})
     made.runtime.policies.declare("shop", None, [Rule.of(repeat(3))])

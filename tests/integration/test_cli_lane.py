@@ -21,7 +21,7 @@ def sent(
     monkeypatch.chdir(tmp_path)
     log = f"sqlite:///{tmp_path}/log.db"
     monkeypatch.setenv("TOWPATH_LOG__URL", log)
-    made = Sent.on(make_runtime(log={"url": log}, process={"lease_s": 60.0}), "shop")
+    made = Sent.on(make_runtime(log={"url": log}), "shop")
     made.make_topics()
     made.replay(made.make(3), 300, jitter_s=5)
     made.replay(made.make(1), 3600)

@@ -23,12 +23,6 @@ AT = f"/flows/{FLOW}"
 
 
 @pytest.fixture
-def desk_runtime(make_desk: Callable[..., Runtime]) -> Runtime:
-    """Whose beat is late runs nothing, as pages say it: a machine may stand still for longer than the usual lease."""
-    return make_desk(process={"lease_s": 600.0})
-
-
-@pytest.fixture
 def world(desk_runtime: Runtime) -> FlowWorld:
     return FlowWorld(desk_runtime)
 

@@ -39,9 +39,7 @@ BY: dict[str, Any] = {"who": "test", "why": "a test"}
 @pytest.fixture
 def runtime(make_desk: Callable[..., Runtime], tmp_path: Any) -> Runtime:
     streams = {"trips": {"flow": FLOW}}
-    # Whose beat is late runs no flow, which would be one need more: a machine may stand still for the usual lease.
-    process = {"lease_s": 600.0}
-    return make_desk(gateway={"directory": str(tmp_path / "uploads"), "streams": streams}, process=process)
+    return make_desk(gateway={"directory": str(tmp_path / "uploads"), "streams": streams})
 
 
 @pytest.fixture

@@ -60,7 +60,8 @@ def send_work(runtime: Runtime, count: int) -> None:
     runtime.queue.outbox("me").notice_many("work", "DO", range(count))
 
 
-@pytest.mark.parametrize("silent_s", [2.5])
+@pytest.mark.realtime
+@pytest.mark.parametrize("silent_s", [10.0])
 def test_what_dies_is_started_again_and_what_it_held_is_freed(kept: Keeping, silent_s: float) -> None:
     """Once for each of: killed, and silent. Each death is a record of who, how, when, what was freed, when back."""
     runtime = kept.runtime
@@ -155,7 +156,8 @@ def test_a_silent_process_that_beats_is_left_alone(kept: Keeping) -> None:
     assert kept.duty("worker").launch == 1
 
 
-@pytest.mark.parametrize("silent_s", [2.5])
+@pytest.mark.realtime
+@pytest.mark.parametrize("silent_s", [10.0])
 def test_another_host_is_asked_over_the_queue(
     kept: Keeping, make_runtime: Callable[..., Runtime], tmp_path: Path, silent_s: float
 ) -> None:
@@ -254,7 +256,8 @@ def test_a_script_may_run_one_command_after_the_other(kept: Keeping, tmp_path: P
     assert kept.deaths("script") == []
 
 
-@pytest.mark.parametrize("silent_s", [2.5])
+@pytest.mark.realtime
+@pytest.mark.parametrize("silent_s", [3.0])  # nobody else of this test needs a lease
 def test_a_keeper_that_stands_still_hides_no_death(kept: Keeping, tmp_path: Path, silent_s: float) -> None:
     """Nobody hears of the end of its process: so it is ended itself, as whatever stands still."""
     kept.want_command("sleeper", ("sleep", "600"), reports=False)

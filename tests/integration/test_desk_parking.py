@@ -17,7 +17,7 @@ KEY, OTHER = "a" * 32, "b" * 32
 
 @pytest.fixture
 def sent(make_runtime: Callable[..., Runtime], tmp_path: Path) -> Sent:
-    made = Sent.on(make_runtime(log={"url": f"sqlite:///{tmp_path}/log.db"}, process={"lease_s": 60.0}), "shop")
+    made = Sent.on(make_runtime(log={"url": f"sqlite:///{tmp_path}/log.db"}), "shop")
     made.make_topics()
     return made
 

@@ -31,9 +31,7 @@ def desk(
 ) -> Runtime:
     monkeypatch.chdir(tmp_path)
     is_embedded = database_settings["url"].startswith("sqlite")
-    return make_runtime(
-        log={"url": "embedded" if is_embedded else f"sqlite:///{tmp_path}/log.db"}, process={"lease_s": 60.0}
-    )
+    return make_runtime(log={"url": "embedded" if is_embedded else f"sqlite:///{tmp_path}/log.db"})
 
 
 @pytest.fixture

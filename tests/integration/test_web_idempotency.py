@@ -105,7 +105,7 @@ def test_one_at_a_time_over_two_processes(
 ) -> None:
     """What another process that lives is at is left to it."""
     client = make_client()
-    other = make_runtime(process={"lease_s": 60.0})  # it lives, however late it comes with its beats
+    other = make_runtime()
     client.ask("/users", BOB, idempotency_key="k1")
     by_hand(
         runtime.database,
@@ -161,7 +161,7 @@ def test_after_a_day_it_is_forgotten(make_client: MakeClient, runtime: Runtime) 
 
 
 def test_many_at_once_make_one(make_runtime: Callable[..., Runtime]) -> None:
-    runtimes = [make_runtime(process={"lease_s": 60.0}) for _ in range(3)]
+    runtimes = [make_runtime() for _ in range(3)]
     key = make_key(runtimes[0])
     clients = [Client(runtime, key) for runtime in runtimes for _ in range(4)]
     with ThreadPoolExecutor(12) as pool:

@@ -24,8 +24,7 @@ EXACT = f'{{"n": 1.10, "big": {BIG}, "much": 1E2, "text": "\\u00e4 </script>"}}'
 @pytest.fixture
 def runtime(make_runtime: Callable[..., Runtime], variables: dict[str, str]) -> Runtime:
     """Commands have the same database."""
-    # Who is late with its beat claims nothing; some tests claim twice, and the machine may stand still in between.
-    runtime = make_runtime(process={"lease_s": 600.0})
+    runtime = make_runtime()
     runtime.queue.inbox("prices")
     return runtime
 

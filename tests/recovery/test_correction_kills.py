@@ -10,6 +10,7 @@ import pytest
 from tests.recovery import correction_acts
 from tests.recovery.correction_acts import ACTS
 from tests.support.desk import table
+from tests.support.leases import LONG_LEASE
 
 import towpath
 from towpath.crash import CrashPoint
@@ -19,7 +20,7 @@ from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[2]
 MODULE = "tests.recovery.correction_acts"
-FAST: dict[str, Any] = {"process": {"heartbeat_s": 0.2, "lease_s": 10.0}}
+FAST: dict[str, Any] = {"process": LONG_LEASE}
 POINTS = {
     CrashPoint.LEARN_BEFORE_COMMIT: ("learn", (1, 3)),
     CrashPoint.LEARN_AFTER_COMMIT: ("learn", (1, 3)),

@@ -11,6 +11,7 @@ import pytest
 from tests.recovery import desk_acts
 from tests.recovery.desk_acts import ACTS, BY, CASES, JOBS
 from tests.support.desk_world import World
+from tests.support.leases import LONG_LEASE
 from tests.support.tables import rows
 from tests.support.taught import NO_CITY, city_rule, teach, without_city
 
@@ -26,7 +27,7 @@ from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[2]
 MODULE = "tests.recovery.desk_acts"
-FAST = {"process": {"heartbeat_s": 0.2, "lease_s": 10.0}, "queue": {"poll_s": 0.5, "caretaker_s": 0.1}}
+FAST = {"process": LONG_LEASE, "queue": {"poll_s": 0.5, "caretaker_s": 0.1}}
 # With eleven cases in portions of three: filled in four, worked off in four.
 JOB = {
     CrashPoint.JOB_FILL_BEFORE_COMMIT: (1, 4),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.leases import LONG_LEASE
 from tests.support.sent import Sent
 from tests.support.tables import rows
 
@@ -141,7 +142,7 @@ def kill_and_recover(
             "database": database_settings,
             "log": log_settings,
             "desk": {"lane_order": order, "directory": str(tmp_path / "desk")},
-            "process": {"heartbeat_s": 0.2, "lease_s": 10.0},  # the kernel tells who is dead
+            "process": LONG_LEASE,  # the kernel tells who is dead
             "queue": {"caretaker_s": 0.1},
         }
         told = {"sections": sections, "flow": sent.flow}

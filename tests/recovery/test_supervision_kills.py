@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from tests.recovery.stage import ROOT
+from tests.support.leases import LONG_LEASE_S
 from tests.support.pausing import pause_without_a_lock
-from tests.support.supervised import WAIT_S, WORKER, Keeping, end_all, keeping, sections
+from tests.support.supervised import LONG_SILENT_S, WAIT_S, WORKER, Keeping, end_all, end_term, keeping, sections
 from tests.support.tables import events, rows, states
 
 import towpath
@@ -53,19 +54,14 @@ Coordinate = Callable[[P], None]
 
 
 @pytest.fixture
-def lease_s() -> float:
-    return 2.0
-
-
-@pytest.fixture
 def silent_s() -> float:
-    """As long as a process's lease: on busy cores nobody may be ended by force who only waits for one."""
-    return 10.0
+    """On busy cores nobody may be ended by force who only waits for one."""
+    return LONG_SILENT_S
 
 
 @pytest.fixture
-def told(database_settings: dict[str, Any], tmp_path: Path, lease_s: float, silent_s: float) -> dict[str, Any]:
-    return {**sections(tmp_path, lease_s=lease_s, silent_s=silent_s), "database": database_settings}
+def told(database_settings: dict[str, Any], tmp_path: Path, silent_s: float) -> dict[str, Any]:
+    return {**sections(tmp_path, lease_s=LONG_LEASE_S, silent_s=silent_s), "database": database_settings}
 
 
 @pytest.fixture
@@ -76,14 +72,15 @@ def runtime(told: dict[str, Any]) -> Iterator[Runtime]:
 
 
 @pytest.fixture
-def coordinate_until(told: dict[str, Any], tmp_path: Path) -> Coordinate:
-    """Another process coordinates until it dies there."""
+def coordinate_until(runtime: Runtime, told: dict[str, Any], tmp_path: Path) -> Coordinate:
+    """Another process coordinates until it dies there; then the lease of its term runs out."""
 
     def until(point: P) -> None:
         log = tmp_path / "children.log"
         act = "tests.recovery.supervision_acts"
         with ChildProcess(act, {"sections": told}, log=log, crash_at=point, cwd=ROOT) as child:
             child.wait_killed(WAIT_S)
+        end_term(runtime)
 
     return until
 
@@ -144,7 +141,8 @@ def test_a_death_is_recorded_once_and_all_is_freed_in_spite_of_a_kill_at(
         assert processes(runtime) == ["alive", "dead"]
 
 
-@pytest.mark.parametrize("silent_s", [2.5])
+@pytest.mark.realtime
+@pytest.mark.parametrize("silent_s", [10.0])
 def test_a_silent_process_is_replaced_in_spite_of_a_kill_after_its_end(
     runtime: Runtime, coordinate_until: Coordinate, silent_s: float
 ) -> None:
@@ -173,17 +171,17 @@ def test_a_process_is_stopped_in_order_in_spite_of_a_kill_at(
         assert processes(runtime) == ["stopped"]
 
 
-@pytest.mark.parametrize("lease_s", [6.0])  # who acts must not lose its term to the one that wakes
 def test_a_paused_coordinator_does_nothing_when_it_wakes(
-    runtime: Runtime, told: dict[str, Any], tmp_path: Path, lease_s: float
+    runtime: Runtime, told: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Its term is over; another has taken the next one and acts."""
+    """Its term is over, by its own clock too early to tell; another has taken the next one and acts."""
     act, log = "tests.recovery.supervision_acts", tmp_path / "children.log"
     kept = Keeping(runtime)
     with ChildProcess(act, {"sections": told}, log=log, cwd=ROOT) as paused:
         kept.want("before", SLEEPER, reports=False)
         kept.wait_for("before", DutyState.READY)
         pause_without_a_lock(paused.pid, runtime.database)
+        end_term(runtime)
         with keeping(runtime):
             wait_until(lambda: runtime.duties.overview().term.number == 2, WAIT_S, "the next term")
             paused.signal(signal.SIGCONT)

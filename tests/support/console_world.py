@@ -15,6 +15,7 @@ from tests.support import flow_world
 from tests.support.actors import Asker, Count, Counter, Do, Doer, Nap, Parent, Sleeper
 from tests.support.desk_world import COLUMNS, FLOW, HEADERS, SOURCE, World
 from tests.support.flow_world import FlowWorld
+from tests.support.leases import LONG_LEASE
 from tests.support.taught import NO_CITY, city_rule, teach, without_city
 
 import towpath
@@ -50,7 +51,7 @@ def console_runtime(home: Path, **sections: Any) -> Runtime:
         **{
             "database": {"url": f"sqlite:///{home}/towpath.db", "synchronous": "normal"},
             "log": {"url": "embedded"},
-            "process": {"heartbeat_s": 0.2, "lease_s": 10.0},
+            "process": LONG_LEASE,
             "queue": {"poll_s": 0.5, "caretaker_s": 0.1},
             "desk": {"directory": str(home / "desk")},
             "flow": {"directory": str(home / "flows")},

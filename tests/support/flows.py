@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from tests.support.leases import LONG_LEASE
 from tests.support.logs import Place, shown
 from tests.support.spark import spark_settings
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:  # loaded with every test, also with those that have nothing t
     from towpath.flow.flow_run import FlowRun
 
 FAST = {
-    "process": {"heartbeat_s": 0.2, "lease_s": 10.0},
+    "process": LONG_LEASE,
 }
 FLOW = {"trigger_s": 0.1, "sample_s": 0.1, "retry_least_s": 0.05, "retry_most_s": 0.5}
 

@@ -259,9 +259,7 @@ def make_sent(
 
     def make(**sections: Any) -> Sent:
         desk = {"directory": str(tmp_path / "desk"), **sections.pop("desk", {})}
-        # On a busy machine a process that lives may come late with its beats.
-        process = {"lease_s": 60.0, **sections.pop("process", {})}
-        sent = Sent.on(make_runtime(log=log_settings, desk=desk, process=process, **sections), flow, company)
+        sent = Sent.on(make_runtime(log=log_settings, desk=desk, **sections), flow, company)
         if len(company.members) == 1:
             sent.make_topics()
         return sent

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.leases import LONG_LEASE_S
 from tests.support.tables import rows
 
 from towpath.actors import Spawner
@@ -24,7 +25,7 @@ from towpath.testing.waiting import wait_until
 
 JOURNAL = "TEST_JOURNAL"
 # Young processes import a lot while others want the machine: they must not be taken for dead.
-CALM = {"heartbeat_s": 0.5, "lease_s": 6.0}
+CALM = {"heartbeat_s": 0.5, "lease_s": LONG_LEASE_S}
 
 
 class Hand(Spawner):

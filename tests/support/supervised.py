@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.leases import LONG_LEASE_S
 from tests.support.pausing import pause_without_a_lock
+from tests.support.tables import by_hand
 
 from towpath.actors.spawning_environment import variables
 from towpath.runtime import Runtime
@@ -24,7 +26,7 @@ from towpath.testing.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 120.0
-LONG_SILENT_S = 10.0  # as long as the lease of a process: where nobody is to be taken for silent
+LONG_SILENT_S = LONG_LEASE_S  # where nobody is to be taken for silent
 HOST = "here"
 
 # Takes what waits in `work`, says that it is ready, and does nothing more until it is told to end.
@@ -46,13 +48,22 @@ BROKEN = "import sys; print('no luck', flush=True); sys.exit(3)"
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
 
 
-def sections(home: Path, host: str = HOST, **supervision: Any) -> dict[str, Any]:
-    """Settings under which deaths are noticed quickly, also on a machine that is busy with other tests."""
+def sections(home: Path, host: str = HOST, *, silent_s: float = LONG_SILENT_S, **supervision: Any) -> dict[str, Any]:
+    """Settings under which deaths are noticed quickly, also on a machine that is busy with other tests.
+
+    Who neither beats nor answers for `silent_s` is ended by force: without pings, not before its lease is over.
+    """
     quick = {"retry_least_s": 0.05, "retry_most_s": 0.2, "settle_s": 0.3, "lease_s": 4.0, "early_deaths": 3}
     return {
-        "supervision": {"host": host, "directory": str(home / host), "secret": "s" * 20, **quick, **supervision},
-        # On a busy machine nobody may be taken for dead who only waits for a processor.
-        "process": {"heartbeat_s": 0.3, "lease_s": 10.0},
+        "supervision": {
+            "host": host,
+            "directory": str(home / host),
+            "secret": "s" * 20,
+            "silent_s": silent_s,
+            **quick,
+            **supervision,
+        },
+        "process": {"heartbeat_s": 0.3, "lease_s": silent_s},
     }
 
 
@@ -138,6 +149,11 @@ def keeping(runtime: Runtime, *, coordinates: bool = True, ends: bool = True) ->
         if ends:
             end_all(runtime)
         assert not working.is_alive()
+
+
+def end_term(runtime: Runtime) -> None:
+    """The lease of a coordinator that does not renew its term any more runs out."""
+    by_hand(runtime.database, "update supervision_term set lease_until = 0")
 
 
 def end_all(runtime: Runtime) -> None:
