@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.commands import sigint
 from tests.support.tables import rows
 
 from towpath.runtime import connect
@@ -87,7 +88,9 @@ def interrupted(tmp_path: Path, how: signal.Signals) -> tuple[int, str]:
     """Begin a long demo, send the signal when its workers are at it; its exit code and what it said."""
     home = tmp_path / "demo"
     command = [*DEMO[:-1], "50000", "--keep", str(home)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as demo:
+    with sigint():
+        demo = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with demo:
         assert demo.stderr is not None
         wait_until(lambda: "the client sends" in str(demo.stderr and demo.stderr.readline()), 60)
         assert len(workers_in(home)) == 2

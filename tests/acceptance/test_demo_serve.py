@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 from tests.support.chromium import Chromium, Watched, chromium
-from tests.support.commands import TOWPATH
+from tests.support.commands import TOWPATH, sigint
 from tests.support.console import PASSWORD
 
 TIMEOUT_S = 900
@@ -33,7 +33,8 @@ def browser() -> Iterator[Chromium]:
 def link(tmp_path: Path) -> Iterator[str]:
     """The demo runs; at its end all that it started is gone."""
     command = [*TOWPATH, "demo", "--serve", "--keep", str(tmp_path / "demo")]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sys.stderr, text=True)
+    with sigint():
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sys.stderr, text=True)
     try:
         assert process.stdout is not None
         found = next((each[0] for line in process.stdout if (each := LINK.search(line))), None)

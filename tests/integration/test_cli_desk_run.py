@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.commands import TOWPATH, sigint
 from tests.support.sent import Sent
 
 from towpath.flow.stage_store import StageStore
@@ -29,15 +29,16 @@ def sent(make_runtime: Callable[..., Runtime], tmp_path: Path, variables: dict[s
     return made
 
 
-def run(home: Path, *words: str) -> subprocess.Popen[bytes]:
+def run(home: Path, *words: str, inherited: Any = signal.default_int_handler) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "TOWPATH_LOG__URL": f"sqlite:///{home}/log.db"}
-    return subprocess.Popen(
-        [sys.executable, "-m", "towpath", "desk", "run", *words],
-        cwd=home,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
+    with sigint(inherited):
+        return subprocess.Popen(
+            [*TOWPATH, "desk", "run", *words],
+            cwd=home,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
 
 def end(child: subprocess.Popen[bytes]) -> tuple[int, str, str]:
@@ -66,9 +67,16 @@ def test_json_lines(sent: Sent, tmp_path: Path) -> None:
     assert out.splitlines()[-1] == '{"cases": {"replaying": 1}, "to_send": 0, "jobs": 0}'
 
 
-@pytest.mark.parametrize("which", [signal.SIGTERM, signal.SIGINT])
-def test_it_works_until_it_is_told_to_stop(sent: Sent, tmp_path: Path, which: signal.Signals) -> None:
-    child = run(tmp_path)
+@pytest.mark.parametrize(
+    ("which", "inherited"),
+    [
+        (signal.SIGTERM, signal.default_int_handler),
+        (signal.SIGINT, signal.default_int_handler),
+        pytest.param(signal.SIGTERM, signal.SIG_IGN, id="SIGTERM in the background of a shell"),
+    ],
+)
+def test_it_works_until_it_is_told_to_stop(sent: Sent, tmp_path: Path, which: signal.Signals, inherited: Any) -> None:
+    child = run(tmp_path, inherited=inherited)
     try:
         cases = sent.make(2)
         sent.replay(cases[:1])

@@ -89,6 +89,21 @@ def test_follow_events(runtime: Runtime) -> None:
         assert end(follow) == (130, "", "")
 
 
+def test_in_the_background_of_a_shell_sigterm_ends_it(runtime: Runtime) -> None:
+    """There SIGINT is ignored from the start, and whoever presses Ctrl-C means another program."""
+    outbox = runtime.queue.outbox("shop")
+    ids = [outbox.notice("prices", "quote")]
+    with started("queue", "tail", "--json", inherited=signal.SIG_IGN) as tail:
+        shown = [json.loads(next_line(tail))["id"]]
+        tail.send_signal(signal.SIGINT)
+        ids.append(outbox.notice("prices", "quote"))
+        shown.append(json.loads(next_line(tail))["id"])
+        assert shown == ids
+        tail.send_signal(signal.SIGTERM)
+        assert tail.communicate(timeout=TIMEOUT_S) == ("", "")
+        assert tail.returncode == -signal.SIGTERM
+
+
 def test_a_reader_that_goes_away_is_no_error(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     # Unbuffered, Python itself overlooks that a long write was cut short.
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.support.cli import CommandLine
-from tests.support.commands import TOWPATH
+from tests.support.commands import TOWPATH, sigint
 from tests.support.gateway_server import Gateway, gateway
 from tests.support.given_results import RESULTS_STREAM, closing_upload, give, send_results
 
@@ -200,7 +200,8 @@ def test_ctrl_c_and_the_same_command_again(server: Gateway, tmp_path: Path) -> N
     fastest = give(server.runtime, upload, "fastest", ROWS)
     words = [*TOWPATH, "receive", upload, "--to", str(tmp_path / "out"), "--wait"]
     state = tmp_path / "out" / STATE_FILE
-    process = subprocess.Popen(words, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with sigint():
+        process = subprocess.Popen(words, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         wait_until(lambda: state.exists() and "true" in state.read_text(), END_S, "one query is complete")
         process.send_signal(signal.SIGINT)

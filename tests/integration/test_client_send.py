@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from tests.support.cli import CommandLine
-from tests.support.commands import TOWPATH
+from tests.support.commands import TOWPATH, sigint
 from tests.support.gateway_server import COLUMNS, LINE_BYTES, Gateway, expected, gateway, readings, serving
 
 from towpath.client import Client, FileSource, NewSender
@@ -378,7 +378,8 @@ def test_records_in_several_lines_and_no_lines_at_all(server: Gateway, proxy: Cu
 def sending(server: Gateway, port: int, *words: object, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     variables = {**os.environ, "TOWPATH_KEY": server.key, "TOWPATH_SERVER": f"http://127.0.0.1:{port}"}
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": variables, **options}
-    process = subprocess.Popen([*TOWPATH, "send", *map(str, words)], **options)
+    with sigint():
+        process = subprocess.Popen([*TOWPATH, "send", *map(str, words)], **options)
     try:
         yield process
     finally:
