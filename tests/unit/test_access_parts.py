@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.sweep import sweep
 
 from towpath.access.key import Token, hashed, new_token, prefix_of
 from towpath.access.outcome import OUTCOME_MOVES, REQUEST_MOVES, Outcome, RequestState
@@ -29,8 +30,8 @@ def test_each_role_may_do_all_that_the_one_before_may() -> None:
     assert viewer < operator < admin == set(Scope)
 
 
-@pytest.mark.parametrize("role", Role)
-@pytest.mark.parametrize("scope", Scope)
+@sweep("role", Role)
+@sweep("scope", Scope)
 def test_a_key_has_no_scope_beyond_its_users_role(role: Role, scope: Scope) -> None:
     if scope in SCOPES[role]:
         assert check_scopes([scope], role) == (scope,)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 import pytest
+from tests.support.sweep import sweep
 
 from towpath.actors import Actor, End, Failed, Resume, Sleep, Turn, Wait, state
 from towpath.actors.definition import define
@@ -178,7 +179,7 @@ def stray(self: Actor, state: Nowhere, turn: Turn) -> Any:  # type: ignore[name-
 TELL = "say which states there are, the first one first, as in `def transition(self, state: Start | Fetch, turn: Turn)`"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("cls", "said"),
     [
         (Mute, "Mute has no docstring; people will see its first sentence"),

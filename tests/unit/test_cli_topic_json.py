@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.sweep import sweep
 
 from towpath.cli.topic_json import from_line, to_line
 from towpath.errors import BadRecord
@@ -42,7 +43,7 @@ def test_what_may_be_left_away(line: bytes, expected: NewRecord) -> None:
     assert from_line(line) == expected
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("line", "said"),
     [
         (b"no", "not JSON"),

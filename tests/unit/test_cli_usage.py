@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.cli import CommandLine
+from tests.support.sweep import sweep
 from typer.main import get_command
 
 import towpath
@@ -32,7 +33,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
+@sweep("path", ALL)
 def test_every_command_explains_itself(path: tuple[str, ...], command: CommandLine) -> None:
     ran = command.ok(*path, "--help")
     assert ran.out.startswith(f"Usage: {' '.join(('towpath', *path))}")
@@ -73,7 +74,7 @@ def test_a_group_alone_shows_its_help(words: tuple[str, ...], command: CommandLi
 MESSAGE = "01980000-0000-7000-8000-000000000000"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "said"),
     [
         (["nonsense"], "No such command 'nonsense'"),

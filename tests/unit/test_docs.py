@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sweep import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -55,7 +56,7 @@ def test_navigation_holds_every_page_once() -> None:
     assert sorted(entries) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
 
-@pytest.mark.parametrize("page", ALL_PAGES, ids=name)
+@sweep("page", ALL_PAGES)
 def test_links_lead_to_files(page: Path) -> None:
     links = LINK.findall(page.read_text(encoding="utf-8"))
     missing = [link for link in links if not (page.parent / link).exists()]

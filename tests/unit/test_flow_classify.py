@@ -13,6 +13,7 @@ import pytest
 import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.sweep import sweep
 
 from towpath import errors
 from towpath.flow.classify import (
@@ -54,7 +55,7 @@ BY_KIND: list[tuple[BaseException, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "code"), BY_KIND, ids=lambda each: type(each).__name__)
+@sweep(("error", "code"), BY_KIND)
 def test_by_kind(error: BaseException, code: int) -> None:
     for state in PilotState:
         assert classify(error, state).code == code

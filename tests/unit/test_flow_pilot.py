@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.sweep import sweep
 
 from towpath.clock import MICROS
 from towpath.errors import IllegalFlowMove
@@ -99,8 +100,8 @@ def test_every_state_can_be_left_and_reached_and_come_to_rest() -> None:
 # Every state × every operation
 
 
-@pytest.mark.parametrize("to", PilotState)
-@pytest.mark.parametrize("state", PilotState)
+@sweep("to", PilotState)
+@sweep("state", PilotState)
 def test_moved(state: PilotState, to: PilotState) -> None:
     before = at(state)
     possible = MOVES[state] - {RETRY, HELD}
@@ -127,8 +128,8 @@ FAILED: dict[Action, Came] = {
 }
 
 
-@pytest.mark.parametrize("code", ErrorCode)
-@pytest.mark.parametrize("state", PilotState)
+@sweep("code", ErrorCode)
+@sweep("state", PilotState)
 def test_failed(state: PilotState, code: ErrorCode) -> None:
     before = at(state)
     expected = FAILED[code.action].get(state)
@@ -142,7 +143,7 @@ def test_failed(state: PilotState, code: ErrorCode) -> None:
     assert (after.next_try is not None) == (after.state is not RESET)
 
 
-@pytest.mark.parametrize("state", PilotState)
+@sweep("state", PilotState)
 def test_held(state: PilotState) -> None:
     if state not in (TRANSFORM, LOAD, HELD):
         with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become held"):
@@ -153,7 +154,7 @@ def test_held(state: PilotState) -> None:
     assert after.since == (NOW if state is HELD else NOW + 1)
 
 
-@pytest.mark.parametrize("state", PilotState)
+@sweep("state", PilotState)
 def test_resumed(state: PilotState) -> None:
     expected = {RETRY: LOAD, HELD: LOAD, PAUSED: CONFIGURE, STOPPED: CONFIGURE, HALTED: CONFIGURE}.get(state)
     if expected is None:
@@ -170,8 +171,8 @@ RESTS: dict[PilotState, Callable[[Pilot, str, int], Pilot]] = {
 }
 
 
-@pytest.mark.parametrize("rest", RESTS)
-@pytest.mark.parametrize("state", PilotState)
+@sweep("rest", RESTS)
+@sweep("state", PilotState)
 def test_rests(state: PilotState, rest: PilotState) -> None:
     if state is rest:
         with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become {rest}"):
@@ -182,7 +183,7 @@ def test_rests(state: PilotState, rest: PilotState) -> None:
     assert after.is_resting
 
 
-@pytest.mark.parametrize("state", PilotState)
+@sweep("state", PilotState)
 def test_started(state: PilotState) -> None:
     """A restart is no decision of a person: what was paused or halted stays so."""
     after = at(state).started(NOW + 1)
@@ -191,7 +192,7 @@ def test_started(state: PilotState) -> None:
         assert (after.since, after.resumes, after.next_try, after.batch_id) == (NOW + 1, None, None, 7)
 
 
-@pytest.mark.parametrize("state", PilotState)
+@sweep("state", PilotState)
 def test_json_round_trip(state: PilotState) -> None:
     pilot = replace(at(state), uncategorised=2)
     assert Pilot.from_json(pilot.to_json()) == pilot

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.sweep import sweep
 
 from towpath.flow.codes import ErrorCode
 from towpath.flow.text import MAX_DEPTH, Unreadable, read_document, read_documents
@@ -183,17 +184,17 @@ def code_of(text: bytes | None, **options: Any) -> ErrorCode:
     return caught.value.code
 
 
-@pytest.mark.parametrize("name", MUST_ACCEPT)
+@sweep("name", MUST_ACCEPT)
 def test_valid_texts_are_read(name: str) -> None:
     assert "v" in read_document(record(MUST_ACCEPT[name]))
 
 
-@pytest.mark.parametrize("name", MUST_REFUSE)
+@sweep("name", MUST_REFUSE)
 def test_invalid_texts_are_refused_as_not_json(name: str) -> None:
     assert code_of(record(MUST_REFUSE[name])) is ErrorCode.NOT_JSON
 
 
-@pytest.mark.parametrize("name", MUST_REFUSE)
+@sweep("name", MUST_REFUSE)
 def test_a_number_beyond_double_does_not_excuse_the_rest(name: str) -> None:
     """Such texts are read by another parser, which must be as strict."""
     assert code_of(b'{"big":1e400,"v":' + MUST_REFUSE[name] + b"}") is ErrorCode.NOT_JSON
@@ -301,7 +302,7 @@ def test_one_cause_has_one_fingerprint() -> None:
     assert len({failure.fingerprint for failure in failures.values()}) == 1
 
 
-@pytest.mark.parametrize(("text", "outcome", "value"), DOCUMENTED.findall(PAGE.read_text(encoding="utf-8")))
+@sweep(("text", "outcome", "value"), DOCUMENTED.findall(PAGE.read_text(encoding="utf-8")))
 def test_the_reference_page_says_what_happens(text: str, outcome: str, value: str) -> None:
     if value:
         assert repr(read_document(text.encode())) == value

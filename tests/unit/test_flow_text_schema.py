@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.sweep import sweep
 
 from towpath.errors import BadFlow
 from towpath.flow.codes import ErrorCode
@@ -77,7 +78,7 @@ def test_every_type_is_read_exactly() -> None:
     assert {name for name, value in empty.items() if value is not None} == {"note"}
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("ddl", "value", "read"),
     [
         ("bigint", 1.0, 1),
@@ -114,7 +115,7 @@ def test_an_equal_value_is_taken(ddl: str, value: Any, read: Any) -> None:
         assert (type(found), str(found)) == (type(read), str(read))
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("ddl", "value", "found"),
     [
         ("string", 1, "number 1"),

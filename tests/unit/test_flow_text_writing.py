@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pytest
+from tests.support.sweep import sweep
 
 from towpath.flow.codes import ErrorCode
 from towpath.flow.text import Unwritable, changes, copied, same_rows, splice, splice_rows, write, write_column
@@ -62,7 +63,7 @@ def test_written(value: Any, text: bytes) -> None:
     assert write_column([value, value]) == ([text, text], {})
 
 
-@pytest.mark.parametrize(
+@sweep(
     "value",
     [
         math.nan,
@@ -86,7 +87,6 @@ def test_written(value: Any, text: bytes) -> None:
         deep(300),
         deep(5_000),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_what_json_cannot_hold_raises(value: Any) -> None:
     with pytest.raises(Unwritable):
@@ -169,7 +169,7 @@ def test_a_step_may_change_its_copy_in_place() -> None:
 # --- splicing ---
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("text", "changed", "dropped", "spliced"),
     [
         (b"{}", {"a": 1}, [], b'{"a":1}'),

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from tests.support.sweep import sweep
 
 from towpath import Flow, topic
 from towpath.errors import BadExpression, BadPolicy
@@ -72,7 +73,7 @@ def test_a_date_counts_to_its_end(until: Any, end: datetime) -> None:
     assert made.is_over(end)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("make", "what"),
     [
         (lambda: ignore(approved_by="  ", until="2027-01-31"), "person"),

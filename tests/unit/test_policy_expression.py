@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.sweep import sweep
 
 from towpath.errors import BadExpression
 from towpath.expression import Expression
@@ -88,7 +89,7 @@ FALSE = [
 ]
 
 
-@pytest.mark.parametrize("text", TRUE)
+@sweep("text", TRUE)
 def test_it_holds(text: str) -> None:
     assert Expression.parse(text).holds_of(VALUES)
 
@@ -98,7 +99,7 @@ def test_it_does_not_hold(text: str) -> None:
     assert not Expression.parse(text).holds_of(VALUES)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("text", "at"),
     [
         ("", 0),

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.sweep import sweep
 
 import towpath
 from towpath.db import queries
@@ -76,7 +77,7 @@ def test_a_dialects_own_query_replaces_the_shared_one(package: Path) -> None:
     assert [load("postgres")[name].text for name in load("postgres").names()] == ["select 1", "select 22"]
 
 
-@pytest.mark.parametrize(("package", "stem", "fragments"), FILES)
+@sweep(("package", "stem", "fragments"), FILES)
 def test_both_dialects_have_the_same_queries(package: str, stem: str, fragments: str) -> None:
     sqlite, postgres = (Queries(package, stem, each, fragments or None) for each in ("sqlite", "postgres"))
     assert sqlite.names() == postgres.names()
@@ -84,14 +85,14 @@ def test_both_dialects_have_the_same_queries(package: str, stem: str, fragments:
     assert {n: sqlite[n].uses_now for n in sqlite.names()} == {n: postgres[n].uses_now for n in postgres.names()}
 
 
-@pytest.mark.parametrize(("package", "stem", "fragments"), FILES)
+@sweep(("package", "stem", "fragments"), FILES)
 def test_no_fragment_is_left_over(package: str, stem: str, fragments: str) -> None:
     for dialect in ("sqlite", "postgres"):
         queries = Queries(package, stem, dialect, fragments or None)
         assert [name for name in queries.names() if "$" in queries[name].text] == []
 
 
-@pytest.mark.parametrize("file", SQL_FILES, ids=lambda file: f"{file.parent.name}-{file.name}")
+@sweep("file", SQL_FILES)
 def test_every_query_says_its_purpose(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
     headed = re.findall(r"^-- name: (\w+)\n-- \S.*\.$", text, re.MULTILINE)

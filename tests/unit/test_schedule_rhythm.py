@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.sweep import sweep
 
 from towpath.actors.schedule import Schedule, after_run, next_after
 from towpath.actors.schedule_rhythm import Daily, Interval, Rhythm, Since, Window, find_zone
@@ -131,7 +132,7 @@ def test_what_was_missed_is_made_up_for_once(rhythm: Rhythm, now: datetime, outa
 # Single days
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("rhythm", "now", "expected"),
     [
         # Berlin, 31 March 2024: after 01:59 comes 03:00. 02:30 is when it would have been.

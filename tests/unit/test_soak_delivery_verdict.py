@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from soak.delivery import audit
 from soak.delivery.flow import BY_CHANCE, LEFT, PARSED, RIGHT, SOURCE
 from soak.delivery.found import Failed, Found
 from soak.delivery.verdict import BLAMED, LAST, judge
+from tests.support.sweep import sweep
 
 Document = dict[str, Any]
 
@@ -115,7 +115,7 @@ WRONG: dict[str, tuple[Callable[[Found], Found], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@sweep("name", WRONG)
 def test_what_is_wrong_is_told(name: str) -> None:
     change, told = WRONG[name]
     problems = judge(change(_found())).problems

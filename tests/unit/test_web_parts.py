@@ -6,7 +6,7 @@ import inspect
 import subprocess
 import sys
 
-import pytest
+from tests.support.sweep import sweep
 
 from towpath import errors
 from towpath.errors import Refused, TowpathError
@@ -31,7 +31,7 @@ def kinds() -> list[type[TowpathError]]:
     return sorted(found, key=lambda each: each.__name__)
 
 
-@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+@sweep("kind", kinds())
 def test_every_error_has_the_status_that_it_means(kind: type[TowpathError]) -> None:
     """A new kind of refusal has to be given its place, here and there."""
     status = status_of(kind.__new__(kind))
