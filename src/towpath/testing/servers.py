@@ -1,17 +1,22 @@
 """Real servers for a test, gone when it ends.
 
 Each runs on a free port in a directory of its own, which is deleted after use.
+
+    python -m towpath.testing.servers    fetches what they need, so that no test waits for the network
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from towpath.spark.artifacts import SETS, Progress, fetch, is_fetched
+from towpath.spark.java import find_java
 from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
@@ -71,3 +76,22 @@ def server_home() -> Iterator[Path]:
         yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+def fetch_all() -> None:
+    """With a line for each set that is not there yet."""
+    for name in SETS:
+        if not is_fetched(name):
+            fetch(name, find_java(), _show)
+            sys.stdout.write("\n")
+
+
+def _show(progress: Progress) -> None:
+    done, total = progress.bytes >> 20, progress.bytes_total >> 20
+    if sys.stdout.isatty() or done == total:
+        sys.stdout.write(f"\r      {progress.name}: {done} of {total} MB")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    fetch_all()
