@@ -54,8 +54,8 @@ def test_giving_back_with_a_delay(quiet: Quiet) -> None:
 
 
 def test_a_delayed_message_is_handled_in_time_without_a_poll(make_runtime: Callable[..., Runtime]) -> None:
-    """The poll is every 60 s: only the due time itself can have woken the worker."""
-    runtime = make_runtime(queue={"poll_s": 60})
+    """The poll is once an hour: only the due time itself can have woken the worker."""
+    runtime = make_runtime(queue={"poll_s": 3600})
     worker = runtime.queue.synchronous("work")
     handled: list[tuple[float, Message]] = []
     worker.on("DO")(lambda message: handled.append((time.monotonic(), message)))
@@ -67,7 +67,7 @@ def test_a_delayed_message_is_handled_in_time_without_a_poll(make_runtime: Calla
         sent = time.monotonic()
         outbox.notice("work", "DO", "delayed", delay_s=0.5)
         wait_until(lambda: len(handled) == 2)
-        assert 0.45 < handled[1][0] - sent < 30
+        assert handled[1][0] - sent > 0.45
     finally:
         worker.stop()
 

@@ -207,14 +207,12 @@ def test_a_search_ends_when_the_stage_is_to_stop(embedded: World) -> None:
     run = embedded.open(flow)
     run.start(until_idle=True)
     wait_until(lambda: len(tries) > 4, 60)  # one to check the plan, one for the batch, the others search
-    asked_at = time.monotonic()
     run.stop()
     stage = run._running[0].run
     wait_until(lambda: stage._begins_none or not run.is_running, 60, "the stage has heard of it")
     made = len(tries)
     assert run.wait() == {"clicks": PilotState.STOPPED}
     assert len(tries) <= made + 1  # one may have been about to begin
-    assert time.monotonic() - asked_at < 30
     assert [batch.state for batch in embedded.batches(flow)] == ["snapshot"]
     assert embedded.errors(flow) == []
 

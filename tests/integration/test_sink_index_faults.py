@@ -10,7 +10,6 @@ import pickle
 import ssl
 import subprocess
 import threading
-import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -234,7 +233,7 @@ def test_a_server_that_is_gone_between_two_requests_ends_the_attempt(elasticsear
 
 
 def test_closing_does_not_sit_out_the_waits(proxy, make, monkeypatch):
-    monkeypatch.setattr(index_writer, "FIRST_WAIT_S", 60)
+    monkeypatch.setattr(index_writer, "FIRST_WAIT_S", 3600)
     asked = threading.Event()
 
     def stage(body: bytes) -> Told:
@@ -245,9 +244,7 @@ def test_closing_does_not_sit_out_the_waits(proxy, make, monkeypatch):
     writer = make(max_items=1).writer(PLACE)
     writer.write(deliveries([{"n": 1}]))
     assert asked.wait(60)
-    began = time.monotonic()
     writer.close()
-    assert time.monotonic() - began < 30
 
 
 def test_two_requests_are_under_way_and_never_three(proxy, make):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +13,8 @@ from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
 
 ASKER = """
-with towpath.connect(database=database, queue={"poll_s": 60}) as runtime:
-    answers = [runtime.queue.outbox("asker").request("work", "DO", n, timeout_s=30).payload for n in range(argument)]
+with towpath.connect(database=database, queue={"poll_s": 3600}) as runtime:
+    answers = [runtime.queue.outbox("asker").request("work", "DO", n, timeout_s=120).payload for n in range(argument)]
 print(json.dumps(answers))
 """
 
@@ -23,16 +22,14 @@ print(json.dumps(answers))
 def test_a_round_trip_between_processes_needs_no_poll(
     make_runtime: Callable[..., Runtime], database_settings: dict[str, Any]
 ) -> None:
-    """Both sides poll every 60 s: ten round trips can only be done by bells."""
-    runtime = make_runtime(queue={"poll_s": 60})
+    """Both sides poll once an hour: ten round trips can only be done by bells."""
+    runtime = make_runtime(queue={"poll_s": 3600})
     worker = runtime.queue.synchronous("work")
     worker.on("DO")(lambda message: message.payload + 1)
     worker.start()
     try:
-        started = time.monotonic()
         [answers] = run_together(ASKER, database_settings, [10])
         assert answers == list(range(1, 11))
-        assert time.monotonic() - started < 30
     finally:
         worker.stop()
 
