@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from tests.support.leases import LONG_LEASE
 from tests.support.quiet import Quiet
 from tests.support.tables import events, rows, states
 
@@ -34,7 +35,7 @@ def settings(server: PostgresServer) -> Iterator[Settings]:
     yield Settings.model_validate(
         {
             "database": {"url": server.url, "schema": f"f{uuid4().hex[:12]}", "lock_timeout_s": 3},
-            "process": {"heartbeat_s": 0.2, "lease_s": 2.0},
+            "process": LONG_LEASE,
             "queue": {"poll_s": 0.3, "caretaker_s": 0.1},
         }
     )

@@ -14,8 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.support.leases import LONG_LEASE
 from tests.support.pausing import pause_without_a_lock
 from tests.support.programs import ROOT
+from tests.support.quiet import Quiet, outlive
 from tests.support.tables import events, rows, states
 
 from towpath.clock import MICROS
@@ -28,8 +30,8 @@ from towpath.testing.waiting import wait_until
 HOLDER = """
 import json, sys, threading
 import towpath
-lease = {"name": "holder", "lease_s": float(sys.argv[2]), "heartbeat_s": 0.2}
-runtime = towpath.connect(database=json.loads(sys.argv[1]), process=lease)
+database, lease = map(json.loads, sys.argv[1:])
+runtime = towpath.connect(database=database, process={"name": "holder", **lease})
 inbox = runtime.queue.inbox("work")
 print(json.dumps([m.id for m in inbox.claim(10)]), flush=True)
 threading.Event().wait()
@@ -37,20 +39,13 @@ threading.Event().wait()
 
 
 @pytest.fixture
-def lease_s() -> float:
-    return 1.0
-
-
-@pytest.fixture
-def holder(
-    make_runtime: Callable[..., Runtime], database_settings: dict[str, Any], lease_s: float
-) -> Iterator[subprocess.Popen[str]]:
+def holder(make_runtime: Callable[..., Runtime], database_settings: dict[str, Any]) -> Iterator[subprocess.Popen[str]]:
     """A process that has claimed what waits in `work` and does nothing more."""
     runtime = make_runtime()
     runtime.queue.inbox("work")
     runtime.queue.outbox("me").notice_many("work", "DO", range(3))
     process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, json.dumps(database_settings), str(lease_s)],
+        [sys.executable, "-c", HOLDER, json.dumps(database_settings), json.dumps(LONG_LEASE)],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
@@ -64,7 +59,6 @@ def holder(
         process.communicate()
 
 
-@pytest.mark.parametrize("lease_s", [600.0])
 def test_a_killed_process_is_declared_dead_and_its_claims_are_freed(
     make_runtime: Callable[..., Runtime], holder: subprocess.Popen[str]
 ) -> None:
@@ -80,13 +74,14 @@ def test_a_killed_process_is_declared_dead_and_its_claims_are_freed(
 
 
 def test_a_paused_process_that_was_declared_dead_leaves_when_it_wakes(
-    make_runtime: Callable[..., Runtime], holder: subprocess.Popen[str]
+    make_quiet: Callable[..., Quiet], holder: subprocess.Popen[str]
 ) -> None:
-    survivor = make_runtime()
-    survivor.process()
+    survivor = make_quiet(process=LONG_LEASE)
     pause_without_a_lock(holder.pid, survivor.database)
     try:
-        wait_until(lambda: states(survivor.database) == ["NEW"] * 3, timeout_s=60, what="the freed claims")
+        outlive(survivor)
+        survivor.caretaker.free_the_dead()
+        assert states(survivor.database) == ["NEW"] * 3
     finally:
         holder.send_signal(signal.SIGCONT)
     assert holder.wait(60) == EXIT_CODE_DEAD

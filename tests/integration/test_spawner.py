@@ -141,7 +141,11 @@ def test_no_process_can_be_started(rig: Rig, monkeypatch: pytest.MonkeyPatch) ->
     assert rig.instance(Late).is_live
 
 
-def test_a_process_that_stands_still_is_killed_and_followed_by_another(rig: Rig, tmp_path: Path) -> None:
+@pytest.mark.realtime
+@pytest.mark.parametrize("spawned_lease_s", [6.0])
+def test_a_process_that_stands_still_is_killed_and_followed_by_another(
+    rig: Rig, tmp_path: Path, spawned_lease_s: float
+) -> None:
     rig.run(Hand)
     gate = tmp_path / "gate"
     question = rig.send(Hand, ["hold", str(gate)])

@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _begun(runtime: Runtime, flow: Flow) -> FlowRun | None:
-    """The stages of a driver that was killed are free when its lease is over."""
+    """The stages of a driver that was killed are free when it is found to be gone."""
     run = runtime.flow(flow)
     try:
         run.start()

@@ -17,6 +17,7 @@ from typing import Any
 
 from tests.recovery.kill_acts import ARMED, FLOW, GOOD, INDEX, NOT_JSON, RAISING, REACHED, REFUSED, TOPIC, orders
 from tests.support.elasticsearch import Node
+from tests.support.leases import LONG_LEASE
 
 import towpath
 from towpath.flow.audit.audit import Audit
@@ -71,7 +72,7 @@ class Rig:
         return {
             "database": {"url": f"sqlite:///{self.home}/towpath.db", "synchronous": "normal"},
             "log": {"url": self.kafka.url, "namespace": "kills", "timeout_s": 3.0},
-            "process": {"heartbeat_s": 0.2, "lease_s": 2.0},
+            "process": LONG_LEASE,
             "spark": {"master": "local[2]", "conf": {"spark.sql.execution.arrow.maxRecordsPerBatch": str(CHUNK)}},
             "flow": {
                 "directory": str(self.home / "flows"),

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from tests.support.leases import LONG_LEASE, LONG_LEASE_S
+
 from towpath import Runtime, Settings, settings
 from towpath.events import EventKind
 from towpath.queue import MessageState
@@ -19,8 +21,6 @@ from towpath.testing.processes import ChildProcess
 from towpath.testing.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-# Where one process at a time is alive nobody can take it for dead, and a test need not wait long for those who are.
-SHORTEST_LEASE_S = 0.3
 POLLING = {"poll_s": 0.5, "caretaker_s": 0.05}
 # PostgreSQL goes on with the commit of a thread that has died before it heard of it. Our own session asks.
 TRANSACTIONS = """select count(*) from pg_stat_activity where datname = current_database()
@@ -30,14 +30,14 @@ and backend_type = 'client backend' and pid <> pg_backend_pid() and state <> 'id
 class Stage:
     """Starts children, remembers whom it killed, and reads the tables and the journal."""
 
-    def __init__(self, database_settings: dict[str, Any], home: Path, lease_s: float = SHORTEST_LEASE_S) -> None:
+    def __init__(self, database_settings: dict[str, Any], home: Path, lease_s: float = LONG_LEASE_S) -> None:
         self.dialect = "sqlite" if database_settings["url"].startswith("sqlite") else "postgres"
         self.home = home
         self.killed: set[int] = set()
         self.left: set[str] = set()  # claims that the dead left behind
         self.left_handled: set[str] = set()  # those of them that a handler had already done
         self._sections = {
-            "process": {"heartbeat_s": lease_s / 3, "lease_s": lease_s},
+            "process": {"heartbeat_s": min(LONG_LEASE["heartbeat_s"], lease_s / 3), "lease_s": lease_s},
             "queue": POLLING,
             "database": database_settings,
         }

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.recovery.stage import ROOT, SHORTEST_LEASE_S
+from tests.recovery.stage import ROOT
+from tests.support.leases import LONG_LEASE
 from tests.support.receivers import Hook, webhook
 from tests.support.tables import events, rows
 
@@ -24,7 +25,7 @@ IN_THE_CHANGE = (P.OPERATE_BEFORE_COMMIT, P.OPERATE_AFTER_COMMIT)
 
 SECTIONS: dict[str, Any] = {
     "queue": {"poll_s": 0.2, "caretaker_s": 0.05},
-    "process": {"lease_s": SHORTEST_LEASE_S, "heartbeat_s": SHORTEST_LEASE_S / 3},
+    "process": LONG_LEASE,
 }
 
 Run = Callable[..., ChildProcess]

@@ -159,7 +159,7 @@ def test_a_flow_on_spark_that_is_killed_closes_its_upload_once(point: P, spark: 
         send_input(runtime, upload, "trips", [trip(n, "Turin" if n % 2 else "Ulm", n) for n in range(10)])
     killed_at(point, told, tmp_path, "run")
     with connected(told) as runtime:
-        wait_until(lambda: tried(runtime), 60, "the lease of the dead to end")
+        wait_until(lambda: tried(runtime), 60, "the stages of the dead to be free")
         rows = {query: received(runtime, upload, query) for query in ("known", "abroad", "dearest")}
         assert sorted(row["id"] for row in rows["known"]) == list(range(10))
         assert sorted(row["id"] for row in rows["abroad"]) == [1, 3, 5, 7, 9]

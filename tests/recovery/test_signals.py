@@ -12,6 +12,7 @@ import pytest
 from tests.recovery.acts import INBOX
 from tests.recovery.scenario import fill
 from tests.recovery.stage import Stage
+from tests.support.leases import LONG_LEASE_S
 from tests.support.pausing import pause_without_a_lock
 
 from towpath.db.processes import EXIT_CODE_DEAD
@@ -25,10 +26,13 @@ from towpath.testing.waiting import wait_until
 RARE_CARE = {"caretaker_s": 60}
 LEASE_S = 1.2  # others wait for its end where one is frozen
 
+pytestmark = pytest.mark.realtime
+ends_soon = pytest.mark.parametrize("lease_s", [LEASE_S])
+
 
 @pytest.fixture
 def lease_s() -> float:
-    return LEASE_S
+    return LONG_LEASE_S
 
 
 @pytest.fixture
@@ -61,7 +65,8 @@ def test_sigterm_ends_what_was_begun_and_keeps_nothing(stage: Stage, threads: in
     assert not stage.ledger().of_kind(EventKind.CLAIM_FREED)
 
 
-def test_stopped_for_longer_than_a_lease(stage: Stage) -> None:
+@ends_soon
+def test_stopped_for_longer_than_a_lease(stage: Stage, lease_s: float) -> None:
     """A frozen worker is dead for the others: they redo its message, and when it thaws it leaves with its own code."""
     fill(stage, "double", True, 1)
     gate = stage.home / "gate"
@@ -81,7 +86,8 @@ def test_stopped_for_longer_than_a_lease(stage: Stage) -> None:
     assert [answer.payload for answer in stage.ledger().answers] == [{"doubled": 0}]
 
 
-def test_thawed_worker_does_no_more_work(stage: Stage) -> None:
+@ends_soon
+def test_thawed_worker_does_no_more_work(stage: Stage, lease_s: float) -> None:
     """The same with a worker as people run it: whatever it held when it froze is done once more, and only that."""
     fill(stage, "double", True, 40)
     # It is frozen in the pause: in the middle of a finish it would keep a row locked until it thaws (PostgreSQL).
@@ -96,8 +102,7 @@ def test_thawed_worker_does_no_more_work(stage: Stage) -> None:
     assert {process.pid for process in stage.ledger().dead} == {frozen.pid}
 
 
-@pytest.mark.parametrize("lease_s", [10.0])  # two at once on busy cores: a living one must not be taken for dead
-def test_sigkill_at_random_moments(stage: Stage, lease_s: float) -> None:
+def test_sigkill_at_random_moments(stage: Stage) -> None:
     """Two workers, one of which is killed again and again wherever it happens to be."""
     threads = random.choice([0, 3])
     for function in ("double", "fail", "later"):
@@ -117,8 +122,9 @@ def test_sigkill_at_random_moments(stage: Stage, lease_s: float) -> None:
     assert {process.pid for process in stage.ledger().dead} <= stage.killed
 
 
+@ends_soon
 @pytest.mark.parametrize("database_settings", ["postgres"], indirect=True)
-def test_frozen_transaction_holds_up_nobody_else(stage: Stage) -> None:
+def test_frozen_transaction_holds_up_nobody_else(stage: Stage, lease_s: float) -> None:
     """Rows that a frozen process has locked must wait; the claims of all other dead must not wait for them."""
     fill(stage, "double", True, 3)
     frozen = stage.start("stay_in_transaction", queue=RARE_CARE, name="a")  # the dead are buried in this order

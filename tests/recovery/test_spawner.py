@@ -19,8 +19,6 @@ from towpath.testing.processes import ChildProcess
 from towpath.testing.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-# Host and process live side by side: on busy cores neither may take the other for dead. Who is killed is known at once.
-ALIVE = {"heartbeat_s": 0.4, "lease_s": 6.0}
 
 
 class Hosts:
@@ -31,7 +29,7 @@ class Hosts:
         self._home = home
         self._sections = {
             "database": database,
-            "process": ALIVE,
+            "process": CALM,
             "queue": {"poll_s": 0.5, "caretaker_s": 0.1},
             "actors": {"directory": str(home / "actors")},
         }

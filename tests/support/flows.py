@@ -104,7 +104,7 @@ class World:
         return run.wait()
 
     def run_when_free(self, flow: Flow) -> dict[str, PilotState]:
-        """The same after another process was killed: its stages are free when its lease is over."""
+        """The same after another process was killed: its stages are free when it is found to be gone."""
 
         def started() -> FlowRun | None:
             run = self.open(flow)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,11 +89,16 @@ def shift(seconds: float, *everybody: Quiet) -> None:
 
 def let_die(dead: Quiet, *survivors: Quiet) -> None:
     """The lease of one runs out while the others go on beating; the first survivor may then free its claims."""
-    step_s = LEASE_S / 3 + 0.5
+    outlive(*survivors, seen_by=(dead,))
+
+
+def outlive(*living: Quiet, seen_by: Sequence[Quiet] = ()) -> None:
+    """A lease passes in which these beat without a break: they may then declare dead whoever did not."""
+    step_s = living[0].process.settings.lease_s / 3 + 0.5
     for _ in range(4):
-        before = [survivor.database.now() for survivor in survivors]
-        shift(step_s, *survivors, dead)
-        for survivor, then in zip(survivors, before, strict=True):
+        before = [each.database.now() for each in living]
+        shift(step_s, *living, *seen_by)
+        for each, then in zip(living, before, strict=True):
             # By what has really passed: on a busy machine more, and the database's clock would seem to have been set.
-            survivor.clock.advance((survivor.database.now() - then) / 1e6)
-            survivor.process.renew()
+            each.clock.advance((each.database.now() - then) / 1e6)
+            each.process.renew()

@@ -24,7 +24,6 @@ from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
 
 JOURNAL = "TEST_JOURNAL"
-# Young processes import a lot while others want the machine: they must not be taken for dead.
 CALM = {"heartbeat_s": 0.5, "lease_s": LONG_LEASE_S}
 
 
@@ -186,9 +185,20 @@ def is_spawned(pid: int) -> bool:
 
 
 @pytest.fixture
-def rig(make_runtime: Callable[..., Runtime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+def spawned_lease_s() -> float:
+    """Young processes import a lot while others want the machine: they must not be taken for dead."""
+    return LONG_LEASE_S
+
+
+@pytest.fixture
+def rig(
+    make_runtime: Callable[..., Runtime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spawned_lease_s: float
+) -> Iterator[Rig]:
     journal = tmp_path / "journal"
     monkeypatch.setenv(JOURNAL, str(journal))
-    made = Rig(make_runtime(actors={"directory": str(tmp_path / "actors")}, process=CALM), journal)
+    made = Rig(
+        make_runtime(actors={"directory": str(tmp_path / "actors")}, process={**CALM, "lease_s": spawned_lease_s}),
+        journal,
+    )
     yield made
     made.end()
