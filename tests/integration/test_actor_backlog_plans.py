@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 from tests.support.statistics import statistics
+from tests.support.sweep import sweep
 
 from towpath.db import Queries, open_database
 from towpath.settings import DatabaseSettings
@@ -242,12 +243,12 @@ def check(world: World, file: str, name: str) -> None:
         assert [index for index in EXPECTED[file][name] if index not in plan] == [], plan
 
 
-@pytest.mark.parametrize(("file", "name"), CASES)
+@sweep(("file", "name"), CASES)
 def test_without_statistics(world: World, file: str, name: str) -> None:
     check(world, file, name)
 
 
-@pytest.mark.parametrize(("file", "name"), CASES)
+@sweep(("file", "name"), CASES)
 def test_with_statistics(world: World, file: str, name: str) -> None:
     with statistics(world.database, *TABLES):
         check(world, file, name)

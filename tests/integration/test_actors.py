@@ -16,11 +16,13 @@ from tests.support.actors import (
     Sleeper,
     Theatre,
 )
+from tests.support.sweep import sweep
 
 from towpath.actors import End, Sleep, Turn
 from towpath.actors.phase import Phase
 from towpath.db import Transaction
 from towpath.errors import BadName, BadState
+from towpath.queue.payload import new_id
 from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
 
@@ -87,7 +89,7 @@ def test_code_that_raises(theatre: Theatre) -> None:
     assert theatre.rest_of("doer").reason == "Do: ValueError: no such page"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("returned", "reason"),
     [
         (None, "it returned nothing"),
@@ -101,8 +103,9 @@ def test_code_that_raises(theatre: Theatre) -> None:
 )
 def test_code_that_returns_something_else(theatre: Theatre, returned: object, reason: str) -> None:
     Doer.actions["return"] = lambda turn: returned
-    theatre.actors.start(Doer, Do("return"))
-    rest = theatre.rest_of("doer")
+    instance = new_id()
+    theatre.actors.start(Doer, Do("return"), instance=instance)
+    rest = theatre.rest_of("doer", instance)
     assert rest.phase is Phase.FAILED
     assert reason in (rest.reason or "")
 

@@ -11,6 +11,7 @@ import pytest
 from tests.support.audited import FLOW, STAGE, TOPIC, Audited
 from tests.support.cli import CommandLine
 from tests.support.quiet import Quiet
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand
 
 from towpath.errors import UnknownPartition
@@ -285,7 +286,7 @@ def test_the_trace_command(flow: Audited, variables: dict[str, str], command: Co
     assert by_id == by_key
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "said"),
     [
         (("clicks",), "say which record"),

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand, events, rows
 
 from towpath.access.block_rule import BlockAction, BlockMatch, BlockState
@@ -133,7 +134,7 @@ def test_rules_that_are_over_are_forgotten_in_time(runtime: Runtime) -> None:
     assert add(runtime) > staying, "a number is never given twice"
 
 
-@pytest.mark.parametrize(
+@sweep(
     "change",
     [
         "update block_rule set record_key = null",

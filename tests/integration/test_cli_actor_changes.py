@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.actors import Do, Doer, Gate, Nap, Sleeper, Theatre
 from tests.support.cli import CommandLine
+from tests.support.sweep import sweep
 from tests.support.tables import rows
 
 from towpath.actors import End, Failed, Sleep, Wait
@@ -90,7 +91,7 @@ def test_an_end_that_does_not_come_in_time(command: CommandLine, theatre: Theatr
     ran.refused(1, "sleeper:main has not come to its end within 0.2 s", "goes on: towpath actor show sleeper:main")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "code", "said"),
     [
         (["nope"], 1, "no actor 'nope' is known here"),
@@ -123,9 +124,7 @@ def test_one_that_sleeps_is_woken(command: CommandLine, theatre: Theatre) -> Non
     command("actor", "wake", "sleeper", *BY).refused(1, "sleeper:main is ended, not asleep")
 
 
-@pytest.mark.parametrize(
-    "words", [["start", "counter"], ["abort", "counter"], ["wake", "counter"], ["disable", "counter"]]
-)
+@sweep("words", [["start", "counter"], ["abort", "counter"], ["wake", "counter"], ["disable", "counter"]])
 def test_a_change_needs_a_reason(words: list[str], command: CommandLine, runtime: Runtime) -> None:
     command("actor", *words).refused(2, "Missing option '--why'")
     command("actor", *words, "--why", " ").refused(2, "must not be blank")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.support.actors import Theatre
 from tests.support.cli import CommandLine, on_terminal
+from tests.support.sweep import sweep
 from tests.support.tables import rows
 
 from towpath.actors.phase import Phase
@@ -88,7 +89,7 @@ def test_a_list_fits_a_terminal(
     assert "once between 22:00 and 06:00 UTC" in lines[-1]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "code", "said"),
     [
         (["add", "s", "counter", *COUNT], 2, "say when: --every 15m, --daily 03:30 or --window 22-6"),

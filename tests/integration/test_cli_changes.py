@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.cli import CommandLine
+from tests.support.sweep import sweep
 from tests.support.tables import rows
 
 from towpath.queue import Message
@@ -134,7 +135,7 @@ def test_set_state(command: CommandLine, runtime: Runtime, message: str) -> None
 ABSENT = "01980000-0000-7000-8000-000000000000"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "said"),
     [
         (["send", "nope", "quote"], "no inbox is named 'nope'"),

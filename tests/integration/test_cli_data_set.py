@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 from tests.support.cli import CommandLine
+from tests.support.sweep import sweep
 from tests.support.tables import events, rows
 
 from towpath.catalog.directory import make_directory, place_of
@@ -73,7 +74,7 @@ def test_delete(command: CommandLine, crawl: str, runtime: Runtime, tmp_path: Pa
     assert (event["who"], event["why"]) == ("ann", "a good reason")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "code", "said"),
     [
         (("show", "x"), 1, "'x'"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.cli import CommandLine
 from tests.support.sent import Sent
+from tests.support.sweep import sweep
 
 from towpath.desk.case_state import CaseState
 from towpath.flow.stage_store import StageStore
@@ -84,7 +85,7 @@ def test_all_versions_are_shown(sent: Sent, command: CommandLine) -> None:
     command("desk", "policy", "show", "other").refused(1, "nothing was ever said")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("rule", "code", "said"),
     [
         ('{"policy": "isolate", "where": "value.country = DE"}', 1, "character 17"),

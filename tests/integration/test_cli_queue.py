@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.cli import CommandLine, on_terminal
+from tests.support.sweep import sweep
 
 from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
@@ -64,7 +65,7 @@ def test_list_tells_how_to_go_on(command: CommandLine, prices: list[str]) -> Non
     assert lines[-1].startswith("older ones: the same command with --before ")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "numbers"),
     [
         (["--state", "ERR"], [2]),

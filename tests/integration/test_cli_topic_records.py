@@ -12,6 +12,7 @@ import pytest
 from tests.support.cli import CommandLine, on_terminal
 from tests.support.commands import run
 from tests.support.logs import Place, everything, new, values, wait_for_values
+from tests.support.sweep import sweep
 from tests.support.topics import set_variables
 
 from towpath.log import Log, NewRecord
@@ -192,7 +193,7 @@ def test_read_one_record_whole(command: CommandLine, log: Log, clicks: str) -> N
     assert command.ok("topic", "read", f"{clicks}/{number}/{offset}").out.endswith("no value\n")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "said"),
     [
         (["T/0/0"], "T/0 has no offset 0: it starts at 1 and ends before 3"),

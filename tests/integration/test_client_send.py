@@ -18,6 +18,7 @@ import pytest
 from tests.support.cli import CommandLine
 from tests.support.commands import TOWPATH, sigint
 from tests.support.gateway_server import COLUMNS, LINE_BYTES, Gateway, expected, gateway, readings, serving
+from tests.support.sweep import sweep
 
 from towpath.client import Client, FileSource, NewSender
 from towpath.client.planning import Plan, Wanted
@@ -147,7 +148,7 @@ def test_several_inputs_and_several_senders_of_one(server: Gateway, command: Com
 
 
 @pytest.mark.usefixtures("environment")
-@pytest.mark.parametrize(
+@sweep(
     ("words", "code", "parts"),
     [
         (["readings"], 2, ["name a file"]),
@@ -161,7 +162,6 @@ def test_several_inputs_and_several_senders_of_one(server: Gateway, command: Com
         (["readings", "data.csv", "--give-up-after", "soon"], 2, ["--give-up-after"]),
         (["readings", "data.csv", "--key-file", "missing"], 3, ["the key cannot be read"]),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_wrong_words_are_told(
     words: list[str], code: int, parts: list[str], command: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -25,8 +25,10 @@ from tests.support.console import Visitor, make_user
 from tests.support.console_world import ConsoleWorld, console_runtime
 from tests.support.crawling import ROUTES as PAGE_ROUTES
 from tests.support.crawling import crawl, route_of
+from tests.support.roles import MAY
+from tests.support.sweep import sweep
 
-from towpath.access.role import SCOPES, Role, Scope
+from towpath.access.role import Role, Scope
 from towpath.runtime import Runtime
 from towpath.web.app import PARTS, Surface, build_app
 from towpath.web.asking import TOKEN_HEADER, scopes_of
@@ -136,7 +138,7 @@ def test_what_changes_something_needs_more_than_looking() -> None:
     assert {path for _, path in weak if not path.endswith("/count")} == set()
 
 
-@pytest.mark.parametrize(("method", "route"), CLOSED, ids=name_of)
+@sweep(("method", "route"), CLOSED)
 def test_who_is_not_logged_in_gets_nothing(method: str, route: APIRoute, house: House) -> None:
     answer = ask(house.nobody, method, route)
     if is_page(route) and method == "GET":
@@ -145,12 +147,12 @@ def test_who_is_not_logged_in_gets_nothing(method: str, route: APIRoute, house: 
         assert answer.status_code == 401
 
 
-@pytest.mark.parametrize(("method", "route"), CLOSED, ids=name_of)
+@sweep(("method", "route"), CLOSED)
 def test_roles(method: str, route: APIRoute, house: House) -> None:
     """Who lacks the scope is refused; who has it gets an answer, never a fault."""
     scopes = scopes_of(route)
     for role, visitor in house.by_role.items():
-        may = not SCOPES[role].isdisjoint(scopes)
+        may = not MAY[role].isdisjoint(scopes)
         if may and (route.path in ENDLESS or route.path == "/logout"):
             continue
         answer = ask(visitor, method, route)
@@ -159,7 +161,7 @@ def test_roles(method: str, route: APIRoute, house: House) -> None:
         assert answer.status_code != 401
 
 
-@pytest.mark.parametrize(("method", "route"), [each for each in CLOSED if each[0] != "GET"], ids=name_of)
+@sweep(("method", "route"), [each for each in CLOSED if each[0] != "GET"])
 def test_no_change_without_the_token(method: str, route: APIRoute, house: House) -> None:
     for role, visitor in house.by_role.items():
         for token in ("", "0" * 64, house.by_role[Role.ADMIN if role is not Role.ADMIN else Role.VIEWER].token):
@@ -185,7 +187,7 @@ def test_nobody_sees_a_button_that_would_be_refused(house: House) -> None:
         for address in reached(house, role):
             for action in actions(visitor.text(address)):
                 route = next(r for r in PAGE_ROUTES if matches(r, action))
-                assert not SCOPES[role].isdisjoint(scopes_of(route)), (role, address, action)
+                assert not MAY[role].isdisjoint(scopes_of(route)), (role, address, action)
 
 
 def test_looking_changes_nothing(house: House) -> None:

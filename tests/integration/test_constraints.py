@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.support.quiet import Quiet
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand, message_row, rows
 
 from towpath.errors import DatabaseError
@@ -51,7 +52,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("statement", REFUSED)
+@sweep("statement", REFUSED)
 def test_refused(claimed: Quiet, statement: str) -> None:
     tables = ("message", "inbox", "event", "process")
     before = [rows(claimed.database, table) for table in tables]

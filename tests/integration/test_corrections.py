@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from tests.support.desk import STAGE, DeskFlow, Heard, intake_of, rows, table, take_all
+from tests.support.sweep import sweep
+from tests.support.tables import by_hand
 from tests.support.taught import NO_CITY, city_rule, teach
 
 from towpath.db import Transaction
@@ -22,7 +24,7 @@ from towpath.desk.corrections.evidence_store import EvidenceStore
 from towpath.desk.corrections.mender import LearnedMender
 from towpath.desk.corrections.proposal import Doubt
 from towpath.desk.corrections.rule import Rule, RuleKind
-from towpath.desk.corrections.rule_state import MOVES, RuleState
+from towpath.desk.corrections.rule_state import RuleState
 from towpath.desk.corrections.rule_store import RuleStore
 from towpath.desk.edit_store import EditStore
 from towpath.desk.mending import Made
@@ -96,10 +98,27 @@ def test_a_rule_is_found_once(desk: Runtime) -> None:
     assert desk.corrections.rules("other") == []
 
 
-@pytest.mark.parametrize("start", list(RuleState))
-@pytest.mark.parametrize("to", [RuleState.ON, RuleState.OFF, RuleState.REVERTED])
-def test_every_move_of_a_rule(desk: Runtime, corrections: Corrections, start: RuleState, to: RuleState) -> None:
-    rule = city_rule(teach(desk))
+# From which states a person can bring a rule to each; from every other one that is refused.
+BY_HAND = {
+    RuleState.ON: (RuleState.SUGGESTED, RuleState.OFF, RuleState.REVERTED),
+    RuleState.OFF: (RuleState.SUGGESTED, RuleState.ON),
+    RuleState.REVERTED: (RuleState.ON, RuleState.OFF),
+}
+
+
+@pytest.fixture
+def taught_rule(desk: Runtime) -> Rule:
+    return city_rule(teach(desk))
+
+
+@sweep("start", RuleState)
+@sweep("to", BY_HAND)
+def test_every_move_of_a_rule(
+    desk: Runtime, corrections: Corrections, taught_rule: Rule, start: RuleState, to: RuleState
+) -> None:
+    rule = taught_rule
+    as_found = "update desk_rule set state = 'suggested', who = null, why = null where id = :id"
+    by_hand(desk.database, as_found, id=rule.id)
     for step in {RuleState.SUGGESTED: [], RuleState.REVERTED: [RuleState.ON, RuleState.REVERTED]}.get(start, [start]):
         with desk.database.transaction() as tx:
             RuleStore(desk.database).move(tx, rule.id, step, **WHO)
@@ -108,7 +127,7 @@ def test_every_move_of_a_rule(desk: Runtime, corrections: Corrections, start: Ru
         RuleState.OFF: corrections.turn_off,
         RuleState.REVERTED: corrections.revert,
     }
-    if to in MOVES[start]:
+    if start in BY_HAND[to]:
         moves[to](rule.id, **WHO)
         assert corrections.show(rule.id)[0].state is to
     else:

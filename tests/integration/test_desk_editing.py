@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.desk_world import STAGE, World, topology
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand, rows
 
 from towpath.desk.case_state import CaseState
@@ -75,7 +76,7 @@ def test_edits_follow_each_other_and_can_be_taken_back(world: World) -> None:
         world.desk.edits.restore(world.case().id, seen=world.desk.cases.show(world.case().id).seen, **BY)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("value", "why"),
     [
         (b'{"id":1,', "line 1, column"),

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from tests.support.desk_world import FAILURE, FLOW, World
+from tests.support.sweep import sweep
 from tests.support.tables import rows
 
 from towpath.desk.archive import Archive
 from towpath.desk.case_state import CaseState
-from towpath.desk.group_state import MOVES, GroupState
+from towpath.desk.group_state import GroupState
 from towpath.desk.group_store import Seen
 from towpath.desk.masking import Masks
 from towpath.desk.operating import MOST_AT_ONCE
@@ -39,10 +40,18 @@ def test_why_these_are_together(world: World) -> None:
     assert view.group.cases == {CaseState.OPEN: 2}
 
 
-@pytest.mark.parametrize("state", list(GroupState))
-@pytest.mark.parametrize("to", [GroupState.ONGOING, GroupState.RESOLVED, GroupState.ARCHIVED])
+# What a person can make of a group; from every other state that is refused.
+BY_HAND = {
+    GroupState.ONGOING: (GroupState.NEW, GroupState.REGRESSED),
+    GroupState.RESOLVED: (GroupState.NEW, GroupState.ONGOING, GroupState.ARCHIVED, GroupState.REGRESSED),
+    GroupState.ARCHIVED: (GroupState.NEW, GroupState.ONGOING, GroupState.RESOLVED, GroupState.REGRESSED),
+}
+
+
+@sweep("state", GroupState)
+@sweep("to", BY_HAND)
 def test_every_move_by_hand(world: World, state: GroupState, to: GroupState) -> None:
-    group = world.case().group_id
+    group = world.case(failure=FAILURE._replace(step=f"{state} to {to}")).group_id
     with world.database.transaction() as tx:
         for step in {GroupState.NEW: (), GroupState.REGRESSED: (GroupState.RESOLVED, state)}.get(state, (state,)):
             world.parts.groups.move(tx, group, step)
@@ -51,7 +60,7 @@ def test_every_move_by_hand(world: World, state: GroupState, to: GroupState) -> 
         GroupState.RESOLVED: lambda: world.desk.groups.resolve(group, **BY),
         GroupState.ARCHIVED: lambda: world.desk.groups.archive(group, Archive(more=3), **BY),
     }[to]
-    if to in MOVES[state]:
+    if state in BY_HAND[to]:
         assert act().state is to
         (done,) = world.desk.groups.show(group).history
         assert (done.what, done.who, done.why, done.data["was"]) == (to, "ada", "as agreed", state)

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.support.sweep import sweep
 
 from towpath.db import Queries, open_database
 from towpath.settings import DatabaseSettings
@@ -198,7 +199,7 @@ def plan(database: Any, file: str, name: str) -> str:
         connection.execute("rollback")
 
 
-@pytest.mark.parametrize(("file", "name"), QUERIES)
+@sweep(("file", "name"), QUERIES)
 def test_by_index(database: Any, file: str, name: str) -> None:
     found = plan(database, file, name)
     for index in EXPECTED[file][name]:
@@ -207,8 +208,8 @@ def test_by_index(database: Any, file: str, name: str) -> None:
         assert not re.search(rf"(Seq Scan on|SCAN) {table}\b(?! USING)", found), found
 
 
-@pytest.mark.parametrize("way", ["page", "keys", "found", "found_keys", "newer"])
-@pytest.mark.parametrize("what", ["flow", "group", "all"])
+@sweep("way", ["page", "keys", "found", "found_keys", "newer"])
+@sweep("what", ["flow", "group", "all"])
 def test_pages_come_in_order(database: Any, way: str, what: str) -> None:
     """A sort would read all that match, to give fifty."""
     found = plan(database, "cases", f"{way}_of_{what}")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.quiet import Quiet, let_die
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand, rows
 
 from towpath.errors import BadName, BadValue, DatabaseError, FlowHalted, IllegalWish, NotTheOnlyOne, UnknownFlow
@@ -17,7 +18,7 @@ from towpath.flow.ledger import Ledger
 from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits
 from towpath.flow.positions import Positions, Range
 from towpath.flow.stage_store import Stage, StageStore, take_stage
-from towpath.flow.wish import POSSIBLE, WishKind
+from towpath.flow.wish import WishKind
 
 FLOW, STAGE = "page-views", "main"
 TOPOLOGY = {"steps": ["views", "label"]}
@@ -174,7 +175,7 @@ def test_what_is_saved_is_read(bench: Bench) -> None:
     assert (stage.topology, stage.version) == ({"steps": []}, "2")
 
 
-@pytest.mark.parametrize("state", PilotState)
+@sweep("state", PilotState)
 def test_every_state_can_be_stored(bench: Bench, state: PilotState) -> None:
     assert bench.in_state(state).pilot.state is state
 
@@ -201,11 +202,20 @@ def test_a_generation_does_not_begin_over_an_open_batch(bench: Bench) -> None:
 # What people want of it
 
 
-@pytest.mark.parametrize("kind", WishKind)
-@pytest.mark.parametrize("state", PilotState)
+# In which states each cannot be asked for.
+IMPOSSIBLE = {
+    WishKind.PAUSE: ("paused", "stopped", "halted"),
+    WishKind.RESUME: ("configure", "extract", "transform", "load", "errors", "reset", "stopped"),
+    WishKind.STOP: ("stopped",),
+    WishKind.RESET: (),
+}
+
+
+@sweep("kind", WishKind)
+@sweep("state", PilotState)
 def test_a_wish_is_there_until_it_is_settled_or_refused(bench: Bench, state: PilotState, kind: WishKind) -> None:
     bench.in_state(state)
-    if state not in POSSIBLE[kind]:
+    if state in IMPOSSIBLE[kind]:
         with pytest.raises(IllegalWish, match=f"is {state}: it cannot {kind}; possible now: "):
             bench.do("ask", kind, "ada", "because")
         assert bench.read().wish is None
@@ -252,7 +262,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("statement", REFUSED)
+@sweep("statement", REFUSED)
 def test_what_a_person_types_is_right_or_refused(bench: Bench, statement: str) -> None:
     bench.in_state(PilotState.LOAD)
     before = rows(bench.database, "flow_stage")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.support.logs import new, values, wait_for_values
 from tests.support.staging import Acting
+from tests.support.sweep import sweep
 
 from towpath import crash
 from towpath.crash import CrashPoint
@@ -101,7 +102,7 @@ def test_property_that_the_client_does_not_know_is_a_bad_setting(client: dict[st
         KafkaLog("127.0.0.1:1", LogSettings(client=client))
 
 
-@pytest.mark.parametrize("name", sorted(OWN_PROPERTIES))
+@sweep("name", sorted(OWN_PROPERTIES))
 def test_property_that_a_promise_hangs_on_is_the_logs_own(name: str) -> None:
     with pytest.raises(BadSettings, match=f"log.client: {name} is the log's own"):
         KafkaLog("127.0.0.1:1", LogSettings(client={name: "1"}))

@@ -7,6 +7,7 @@ from itertools import islice
 
 import pytest
 from tests.support.logs import everything, new, values, wait_for_values
+from tests.support.sweep import sweep
 
 from towpath.errors import BadValue, LogError, OffsetOutOfRange
 from towpath.log import Log, NewRecord
@@ -59,7 +60,7 @@ def test_single_record_is_found_by_its_offset_and_a_hole_holds_nothing(log: Log,
         assert log.record(holed, 0, offset) == read.get(offset)
 
 
-@pytest.mark.parametrize("offset", [-1, 0, 1, 10_000])
+@sweep("offset", [-1, 0, 1, 10_000])
 def test_offset_out_of_range_is_an_error(offset: int, log: Log, holed: str) -> None:
     end = log.ends(holed)[0]
     for act in (lambda: log.read(holed, 0, offset), lambda: log.record(holed, 0, offset)):

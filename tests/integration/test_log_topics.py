@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.support.logs import everything, new, values
+from tests.support.sweep import sweep
 
 from towpath.errors import BadName, BadValue, TopicExists, UnknownPartition, UnknownTopic
 from towpath.log import Log, NewRecord
@@ -53,7 +54,7 @@ def test_topic_made_again_is_another_topic(log: Log, make_log: Callable[..., Log
     wait_until(lambda: log.positions("readers") == {}, what="positions in the old topic are gone")
 
 
-@pytest.mark.parametrize(
+@sweep(
     "act",
     [
         lambda log, name: log.topic(name),
@@ -75,13 +76,13 @@ def test_topic_that_is_not_there_is_an_error_everywhere(act: Callable[[Log, str]
     assert refused.value.name == name
 
 
-@pytest.mark.parametrize("bad", ["", "..", "no spaces", "slash/ed", "ü", "x" * 250])
+@sweep("bad", ["", "..", "no spaces", "slash/ed", "ü", "x" * 250])
 def test_illegal_name_is_refused(bad: str, log: Log) -> None:
     with pytest.raises(BadName):
         log.create_topic(bad, 1)
 
 
-@pytest.mark.parametrize("count", [0, -1, 10_001])
+@sweep("count", [0, -1, 10_001])
 def test_illegal_number_of_partitions_is_refused(count: int, log: Log, name: str) -> None:
     with pytest.raises(BadValue):
         log.create_topic(name, count)
@@ -123,7 +124,7 @@ def test_partitions_cannot_be_made_fewer(log: Log, name: str) -> None:
     assert log.topic(name).partitions == 3
 
 
-@pytest.mark.parametrize("number", [-1, 2, 1 << 40])
+@sweep("number", [-1, 2, 1 << 40])
 def test_partition_that_is_not_there_is_an_error(number: int, log: Log, name: str) -> None:
     log.create_topic(name, 2)
     for act in (

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 from tests.support.statistics import statistics
+from tests.support.sweep import sweep
 from tests.support.tables import rows
 
 from towpath.actors.instance import inbox_of as inbox_of_actor
@@ -129,7 +130,7 @@ SELECTIONS = [
 
 
 @pytest.mark.parametrize("look_s", [0.0, 0.25])
-@pytest.mark.parametrize("selection", SELECTIONS, ids=lambda each: str(each)[10:60])
+@sweep("selection", SELECTIONS)
 def test_pages_hold_all_that_is_selected(
     database: Any, stored: list[dict[str, Any]], selection: Selection, look_s: float
 ) -> None:
@@ -260,7 +261,7 @@ def plans(database: Any, name: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("with_statistics", [False, True])
-@pytest.mark.parametrize("name", EXPECTED)
+@sweep("name", EXPECTED)
 def test_nothing_reads_all_messages(database: Any, name: str, with_statistics: bool) -> None:
     with statistics(database, "message") if with_statistics else nullcontext():
         for plan in plans(database, name):

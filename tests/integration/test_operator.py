@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.support.quiet import Quiet
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand, message_row, rows
 
 from towpath.errors import (
@@ -123,7 +124,7 @@ def test_a_message_sent_by_hand(scene: Scene) -> None:
     assert row["deliver_after"] == row["created_at"] + 5_000_000
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("act", "error"),
     [
         (lambda s: s.operator.send("wrok", "DO", 1, "why"), UnknownInbox),
@@ -138,7 +139,6 @@ def test_a_message_sent_by_hand(scene: Scene) -> None:
         (lambda s: s.operator.set_state(new_id(), MessageState.DEAD, "why"), UnknownMessage),
         (lambda s: s.operator.set_state(s.asked, MessageState.OK, "why"), IllegalMove),
     ],
-    ids=range(11),
 )
 def test_refused_without_a_trace(scene: Scene, act: Callable[[Scene], Any], error: type[Refused]) -> None:
     before = scene.everything()

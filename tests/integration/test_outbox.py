@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from tests.support.quiet import Quiet
+from tests.support.sweep import sweep
 from tests.support.tables import message_row, rows
 
 from towpath.errors import BadName, BadPayload, BadValue, DuplicateMessage, Refused, UnknownInbox
@@ -190,9 +191,9 @@ BAD: list[tuple[str, dict[str, Any], type[Refused]]] = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "error"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-@pytest.mark.parametrize("kind", ["send", "notice"])
-@pytest.mark.parametrize("own", [True, False], ids=["own transaction", "caller's transaction"])
+@sweep(("changes", "error"), [case[1:] for case in BAD])
+@sweep("kind", ["send", "notice"])
+@sweep("own", [True, False])
 def test_refused_without_a_trace(quiet: Quiet, kind: str, own: bool, changes: dict[str, Any], error: type) -> None:
     quiet.queue.inbox("work")
     before = everything(quiet)

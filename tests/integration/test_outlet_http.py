@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.http import Client, error_of
+from tests.support.sweep import sweep
 
 from towpath.boundary.outlet import Outlet
 from towpath.boundary.result_files import CLOSING, RESULTS, lines_name, uploads_root
@@ -95,7 +96,7 @@ def rows_of(answer: Any) -> list[Any]:
     return [json.loads(line) for line in answer.content.splitlines()]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+@sweep("limit", [1, 2, 3, 100])
 def test_pages(ready: World, limit: int) -> None:
     seen: list[Any] = []
     cursor: str | None = None
@@ -198,7 +199,7 @@ def test_acknowledged_to_the_end_it_is_finished_and_gone(ready: World) -> None:
     assert ready.get("fastest", follow="true").status_code == 410
 
 
-@pytest.mark.parametrize("cursor", ["x", "1.0.0.0.-.0.0.000000000000", "x" * 1001, "\x00", "🚢"])
+@sweep("cursor", ["x", "1.0.0.0.-.0.0.000000000000", "x" * 1001, "\x00", "🚢"])
 def test_cursors_that_are_none(ready: World, cursor: str) -> None:
     for answer in (
         ready.get("fastest", cursor=cursor),
@@ -215,7 +216,7 @@ def test_a_cursor_of_another_query_is_refused(ready: World) -> None:
     assert error_of(ready.get("fares", cursor=cursor))["code"] == "bad_cursor"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("query", "params", "status", "code"),
     [
         ("none", {}, 404, "unknown_query"),

@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 from tests.support.quiet import Quiet
 from tests.support.statistics import statistics
+from tests.support.sweep import sweep
 
 from towpath.db import Database, Queries, open_database
 from towpath.settings import DatabaseSettings
@@ -160,13 +161,13 @@ def plans(backlog: Backlog, name: str) -> list[list[str]]:
     return [postgres_plan(backlog, name, mode) for mode in ("force_custom_plan", "force_generic_plan")]
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@sweep("name", EXPECTED)
 def test_without_statistics(backlog: Backlog, name: str) -> None:
     for plan in plans(backlog, name):
         assert_by_index(backlog.database, plan, EXPECTED[name])
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@sweep("name", EXPECTED)
 def test_with_statistics(backlog: Backlog, name: str) -> None:
     with statistics(backlog.database, "message"):
         for plan in plans(backlog, name):
@@ -189,7 +190,7 @@ def test_a_claim_sorts_no_more_than_it_takes(backlog: Backlog) -> None:
 ENDING_BATCHES = ("finish_claims", "fail_claims", "release_claims", "free_claims", "give_up_claims")
 
 
-@pytest.mark.parametrize("name", ENDING_BATCHES)
+@sweep("name", ENDING_BATCHES)
 def test_ending_a_batch_reads_its_list_once(quiet: Quiet, name: str) -> None:
     """On a small table without statistics a join would read the list again for every row: 5 s for 4,000 messages."""
     small = Backlog(quiet.database, Queries("towpath.queue", "messages", quiet.database.dialect))

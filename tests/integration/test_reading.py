@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.quiet import Quiet
+from tests.support.sweep import sweep
 from tests.support.tables import rows
 
 from towpath.errors import UnknownMessage
@@ -84,7 +85,7 @@ def test_pages_follow_each_other_without_gap_or_overlap(quiet: Quiet, fill: list
     assert found == fill[::-1]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("filters", "expected"),
     [
         ({}, list(range(12))),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support.actors import Count, Counter, Nap, Sleeper
 from tests.support.quiet import Quiet
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand, events, rows
 
 from towpath.actors.schedule_rhythm import Daily, Interval, Since, Window
@@ -124,7 +125,7 @@ def test_a_list(schedules: Schedules) -> None:
     assert [each.warning is not None for each in schedules.list()] == [True, False]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("given", "error", "text"),
     [
         ({"name": "two words"}, BadName, "name of a schedule"),

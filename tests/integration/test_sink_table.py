@@ -15,6 +15,7 @@ import orjson
 import pytest
 from tests.integration.test_sink_index import PLACE, deliveries
 from tests.integration.test_sink_index import write as write_at
+from tests.support.sweep import sweep
 from tests.support.table_home import Home, home_of, postgres_home
 from tests.support.writes import MOST_S, Stopwatch
 
@@ -160,7 +161,7 @@ def test_a_key_without_a_value_is_refused(home, make, write):
 HOSTILE = ['quo"te', "semi; drop table orders; --", "ünï", "per%cent %s", "que?stion", "Upper Case", "select"]
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@sweep("name", HOSTILE)
 def test_hostile_names_are_only_names(home, make, name, write):
     sink = make(name, columns={name + "x": "text"}, id="{n}")
     hostile_value = "'); drop table orders; --"

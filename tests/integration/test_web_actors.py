@@ -12,6 +12,7 @@ from tests.support.actors import Count, Counter, Do, Doer, Gate, Nap, Sleeper, T
 from tests.support.cli import CommandLine
 from tests.support.http import API, Client, MakeClient, error_of, make_key
 from tests.support.same_json import printed
+from tests.support.sweep import sweep
 from tests.support.tables import events, rows
 
 from towpath.actors import End
@@ -208,7 +209,7 @@ def test_a_start_is_made_once_under_one_key(operator: Client, runtime: Runtime) 
     assert [each.id for each in runtime.actors.history("counter")] == [answers[0]["run"]]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("path", "body", "status", "code"),
     [
         ("counter/main/start", {"fields": {"downto": 1}}, 422, "bad_state"),
@@ -346,7 +347,7 @@ def test_schedules_are_added_changed_switched_and_deleted(
     assert {(row["who"], row["why"]) for row in told} == {("operator", "a test")}
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("path", "body", "status", "code"),
     [
         ("", {**EVERY_DAY, "actor": "nobody"}, 404, "unknown_actor"),

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from fastapi.routing import APIRoute
 from tests.support.http import API, Client, MakeClient, error_of, make_key
+from tests.support.roles import MAY
+from tests.support.sweep import sweep
 from tests.support.tables import rows
 
-from towpath.access.role import SCOPES, Role, Scope
+from towpath.access.role import Role, Scope
 from towpath.errors import DatabaseUnavailable
 from towpath.runtime import Runtime
 from towpath.web.app import PARTS, build_app
@@ -30,7 +32,7 @@ def test_there_are_routes() -> None:
     assert len(routes()) > 40
 
 
-@pytest.mark.parametrize("route", routes(), ids=lambda route: f"{min(route.methods)} {route.path}")
+@sweep("route", routes())
 def test_every_route_needs_a_scope_and_changes_need_more_than_looking(route: APIRoute) -> None:
     if route.path in OPEN:
         return
@@ -41,9 +43,7 @@ def test_every_route_needs_a_scope_and_changes_need_more_than_looking(route: API
         assert not {Scope.READ, Scope.METRICS} & set(scopes)
 
 
-@pytest.mark.parametrize(
-    "route", [r for r in routes() if r.path not in OPEN], ids=lambda r: f"{min(r.methods)} {r.path}"
-)
+@sweep("route", [r for r in routes() if r.path not in OPEN])
 def test_nobody_is_let_in_without_what_it_needs(route: APIRoute, sqlite_client: MakeClient) -> None:
     """Asked of every route, by somebody without a key and by each role."""
     path = route.path.replace("{", "").replace("}", "")
@@ -52,7 +52,7 @@ def test_nobody_is_let_in_without_what_it_needs(route: APIRoute, sqlite_client: 
     assert error_of(sqlite_client(None).request(method, path, json={}))["code"] == "not_logged_in"
     for role in Role:
         answer = sqlite_client(role).request(method, path, json={})
-        assert (answer.status_code == 403) == SCOPES[role].isdisjoint(scopes), (role, answer.text)
+        assert (answer.status_code == 403) == MAY[role].isdisjoint(scopes), (role, answer.text)
         narrow = sqlite_client(role, ["metrics"]).request(method, path, json={})
         assert error_of(narrow)["code"] == "not_allowed"
 
@@ -113,7 +113,7 @@ def test_what_is_wrong_has_one_shape(make_client: MakeClient, method: str, path:
     assert answer.headers["x-request-id"]
 
 
-@pytest.mark.parametrize(
+@sweep(
     "body",
     [
         b"",
@@ -131,7 +131,6 @@ def test_what_is_wrong_has_one_shape(make_client: MakeClient, method: str, path:
         b'{"a":' * 5_000 + b"1" + b"}" * 5_000,
         b"[" * 200_000,
     ],
-    ids=lambda body: repr(body[:24]),
 )
 def test_bodies_that_cannot_be_used(sqlite_client: MakeClient, sqlite_runtime: Runtime, body: bytes) -> None:
     client = sqlite_client()

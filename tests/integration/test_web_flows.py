@@ -15,6 +15,7 @@ from tests.support.desk_life import Life
 from tests.support.http import API, Client, MakeClient, error_of, make_key
 from tests.support.quiet import Quiet
 from tests.support.same_json import printed
+from tests.support.sweep import sweep
 from tests.support.tables import events, rows
 
 from towpath.flow.audit import bounded
@@ -149,7 +150,7 @@ def test_one_flow(viewer: Client, life: Life, command: CommandLine, configured: 
     ]
 
 
-@pytest.mark.parametrize("path", ["", "/batches", "/history", "/audit"])
+@sweep("path", ["", "/batches", "/history", "/audit"])
 def test_a_flow_that_has_never_run(path: str, viewer: Client) -> None:
     answer = viewer.get(f"{FLOWS}/nothing{path}")
     assert (answer.status_code, error_of(answer)["code"]) == (404, "unknown_flow")
@@ -236,7 +237,7 @@ def test_something_is_asked_of_a_flow(
     assert trail(runtime) == [("operator", f"{what} flow", subject, "done")]
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("path", "body", "status", "code"),
     [
         (f"{FLOW}/resume", {}, 409, "illegal_wish"),
@@ -262,7 +263,7 @@ def test_nobody_runs_what_is_to_be_stopped(operator: Client, quiet: Quiet) -> No
     assert (answer.status_code, error_of(answer)["code"]) == (409, "illegal_wish")
 
 
-@pytest.mark.parametrize("what", ["pause", "resume", "stop", "reset"])
+@sweep("what", ["pause", "resume", "stop", "reset"])
 def test_a_viewer_asks_for_nothing(what: str, viewer: Client, life: Life, runtime: Runtime) -> None:
     answer = viewer.ask(f"/flows/{FLOW}/{what}")
     assert (answer.status_code, error_of(answer)["code"]) == (403, "not_allowed")
@@ -371,7 +372,7 @@ def test_a_record_is_traced_by_its_place_its_key_a_document_and_its_case(
     assert viewer.get(f"{API}/trace", params={**ways[1], "key": "zz"}).json()["items"] == []
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("params", "status", "code"),
     [
         ({}, 422, "not_valid"),

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from tests.support.roles import MAY
 
-from towpath.access.role import SCOPES, Role
+from towpath.access.role import Role
 from towpath.runtime import Runtime
 from towpath.web.app import build_app
 
@@ -39,7 +40,7 @@ def make_key(runtime: Runtime, role: Role | str = Role.ADMIN, scopes: Sequence[s
     role = Role(role)
     if role not in {user.name for user in runtime.access.users()}:
         runtime.access.add_user(str(role), role, who="test", why="a test")
-    wanted = SCOPES[role] if scopes is None else scopes
+    wanted = MAY[role] if scopes is None else scopes
     return runtime.access.make_key(str(role), sorted(wanted), who="test", why="a test")[1].text
 
 
