@@ -19,17 +19,25 @@ USUAL = {("sqlite", "sqlite"), ("postgres", "kafka")}  # as people run it: embed
 # What is tried on a server in `make verify` only, and in which part. The gate tries the SQL and the log below it there.
 ON_SERVERS = {
     "tests/integration/test_web_idempotency.py": GATE,
+    "tests/integration/test_flow_run.py": GATE,
+    "tests/integration/test_flow_ledger.py": GATE,
+    "tests/integration/test_flow_stage_store.py": GATE,
     "tests/integration/test_cli_*": "matrix",
     "tests/integration/test_web_*": "matrix",
     "tests/integration/test_console_*": "matrix",
     "tests/integration/test_gateway_http.py": "matrix",
     "tests/integration/test_outlet_http.py": "matrix",
-    "tests/integration/test_spawner.py": "kills",
+    "tests/integration/test_desk_lanes.py": "matrix",
+    "tests/integration/test_corrections_learning.py": "matrix",
+    "tests/integration/test_flow_*": "flows",
+    "tests/integration/test_column_join*": "flows",
+    "tests/integration/test_rehearsal.py": "flows",
+    "tests/integration/test_upload_flow.py": "flows",
+    "tests/integration/test_spawner*": "kills",
     "tests/integration/test_coordinator.py": "kills",
-    "tests/recovery/actors/test_kills.py": "kills",
-    "tests/recovery/test_access_kills.py": "kills",
-    "tests/recovery/test_desk_job_kills.py": "kills",
-    "tests/recovery/test_spawner.py": "kills",
+    "tests/integration/test_peer_nodes.py": "kills",
+    "tests/recovery/delivery/*": GATE,
+    "tests/recovery/*": "kills",
 }
 
 

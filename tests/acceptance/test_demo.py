@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.support.commands import sigint
 from tests.support.tables import rows
 
@@ -67,6 +68,7 @@ def test_every_request_is_answered_once(tmp_path: Path) -> None:
         assert len(freed) == ledger["claims_freed"]
 
 
+@pytest.mark.verify("guides")
 def test_it_tells_people_what_happened(tmp_path: Path) -> None:
     home = tmp_path / "demo"
     command = [*DEMO, "--keep", str(home)]
@@ -106,6 +108,7 @@ def test_ctrl_c_leaves_no_worker_behind(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
+@pytest.mark.verify("guides")
 def test_the_death_of_the_demo_itself_leaves_no_worker_behind(tmp_path: Path) -> None:
     code, _ = interrupted(tmp_path, signal.SIGKILL)
     assert code == -signal.SIGKILL

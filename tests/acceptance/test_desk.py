@@ -170,6 +170,7 @@ def walk(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) ->
     made.close()
 
 
+@pytest.mark.verify("guides")
 def test_from_the_first_error_to_the_last_case(walk: Walk) -> None:
     policies(walk)
     by_hand(walk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 from tests.support.chromium import People, Watched
 
@@ -42,6 +43,7 @@ def test_a_message_appears_without_reload(people: People, runtime: Runtime) -> N
     assert page.evaluate("window.isStillHere")
 
 
+@pytest.mark.verify("guides")
 def test_a_page_is_held_by_its_button_and_goes_on(people: People, runtime: Runtime) -> None:
     send(runtime, "first")
     page, other = people.page("viewer", MESSAGES), people.page("viewer", MESSAGES)
@@ -60,6 +62,7 @@ def test_a_page_is_held_by_its_button_and_goes_on(people: People, runtime: Runti
     shows(page, "fifth")
 
 
+@pytest.mark.verify("guides")
 def test_a_page_waits_while_a_form_is_open(people: People, runtime: Runtime) -> None:
     send(runtime, "first")
     page, other = people.page("viewer", MESSAGES), people.page("viewer", MESSAGES)
@@ -72,6 +75,7 @@ def test_a_page_waits_while_a_form_is_open(people: People, runtime: Runtime) -> 
     shows(page, "third")
 
 
+@pytest.mark.verify("guides")
 def test_a_page_waits_while_the_help_is_open(people: People, runtime: Runtime) -> None:
     send(runtime, "first")
     page, other = people.page("viewer", MESSAGES), people.page("viewer", MESSAGES)

@@ -37,6 +37,7 @@ def test_name_and_password_lead_to_the_page_that_was_asked_for(people: People, r
     expect(page.get_by_label("State")).to_have_value("NEW")
 
 
+@pytest.mark.verify("guides")
 def test_what_is_wrong_is_said_and_not_which_of_the_two(people: People, runtime: Runtime, watched: Watched) -> None:
     watched.allow("401", "429")
     make_user(runtime, "operator", "ann")

@@ -31,6 +31,7 @@ def commands(page: Path) -> list[str]:
     return [line.removeprefix("$ ") for block in BLOCK.findall(text) for line in block.splitlines()]
 
 
+@pytest.mark.verify("guides")
 def test_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     script = ["set -euo pipefail", *commands(ACCESS)]

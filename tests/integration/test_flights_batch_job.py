@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from examples.flights import batch_job
 from examples.flights.answer_files import as_lines, batch_lines, differences
 from examples.flights.oracle import answers, read_airports, read_itineraries
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+@pytest.mark.verify("matrix")
 def test_the_batch_job_gives_the_answers_of_the_oracle(spark: SparkSession, tmp_path: Path) -> None:
     airports, itineraries = tmp_path / "airports.csv", tmp_path / "itineraries.csv"
     world = all_airports()

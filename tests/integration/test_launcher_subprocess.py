@@ -80,6 +80,7 @@ def test_a_keeper_that_is_told_to_end_asks_its_process(rig: Rig) -> None:
     assert rig.ended(handle).exit_code == 5
 
 
+@pytest.mark.realtime
 def test_a_keeper_that_stands_still_cannot_save_its_process(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess_launcher, "KILL_TIMEOUT_S", 0.5)
     spec = rig.spec()
@@ -327,6 +328,7 @@ def test_a_log_is_followed_through_its_files(rig: Rig) -> None:
     assert len(kept) == 2
 
 
+@pytest.mark.verify("kills")
 def test_the_last_lines_may_stand_in_several_files(rig: Rig) -> None:
     handle = rig.start("seq 1 300000", log=LogLimits(file_mb=1, files=3))
     rig.ended(handle)
@@ -385,6 +387,7 @@ def test_what_is_not_a_home_is_not_taken_for_one(rig: Rig, directory: Path) -> N
     assert (directory / "orders" / "notes.txt").read_text() == "mine"
 
 
+@pytest.mark.verify("kills")
 def test_waiting_costs_little_for_many(rig: Rig) -> None:
     """Ends are heard, not looked for: a coordinator waits all day."""
     handles = [rig.start("exec sleep 600") for _ in range(20)]

@@ -209,6 +209,7 @@ def test_who_is_asked_to_end_may_say_how(rig: Rig) -> None:
     assert rig.lines(handle) == ["ready", "cleaned up"]
 
 
+@pytest.mark.realtime
 def test_who_does_not_end_in_time_is_killed(rig: Rig) -> None:
     handle = rig.start(IGNORES_TERM)
     rig.says(handle, "ready")
@@ -218,6 +219,7 @@ def test_who_does_not_end_in_time_is_killed(rig: Rig) -> None:
     assert time.monotonic() - begun >= 0.5
 
 
+@pytest.mark.realtime
 def test_asked_again_with_less_time_it_has_less(rig: Rig) -> None:
     handle = rig.start(IGNORES_TERM)
     rig.says(handle, "ready")
@@ -250,6 +252,7 @@ def test_killed_it_has_ended_when_the_call_returns(rig: Rig) -> None:
     assert rig.other.look(handle).signal == signal.SIGKILL
 
 
+@pytest.mark.realtime
 def test_a_frozen_process_can_be_ended(rig: Rig) -> None:
     handle = rig.start("kill -STOP $$; " + SLEEP)
     wait_until(lambda: is_standing_still(rig.other.look(handle).pid or 0), what="it has stopped itself")

@@ -139,6 +139,8 @@ def test_value_that_only_the_broker_finds_too_large_is_refused(broker: KafkaServ
         assert values(log, name) == []
 
 
+@pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_broker_killed_in_the_middle_of_a_batch(broker: KafkaServer, name: str) -> None:
     """The client waits, goes on when the broker is back, and its repeats double nothing."""
     with opened(broker.bootstrap) as log, opened(broker.bootstrap) as reader:
@@ -166,6 +168,8 @@ def test_broker_killed_in_the_middle_of_a_batch(broker: KafkaServer, name: str) 
         assert set(found) == expected
 
 
+@pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_broker_killed_while_it_is_asked_for_offsets(broker: KafkaServer, name: str) -> None:
     """The library answers with an offset that is none; a snapshot with it would never find its marks again."""
     with opened(broker.bootstrap) as log:
@@ -187,6 +191,8 @@ def test_broker_killed_while_it_is_asked_for_offsets(broker: KafkaServer, name: 
         assert [each.result(timeout_s=100) for each in asking] == [{1}] * len(asking)
 
 
+@pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_batch_that_runs_out_of_time_says_what_is_known(
     broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +218,7 @@ def test_batch_that_runs_out_of_time_says_what_is_known(
 
 
 @pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_broker_restarted_during_a_commit(broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit is asked for again until the broker answers."""
     with opened(broker.bootstrap) as log:
@@ -229,6 +236,7 @@ def test_broker_restarted_during_a_commit(broker: KafkaServer, name: str, monkey
 
 
 @pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_broker_away_during_a_commit_for_too_long_leaves_all_or_nothing(
     broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,6 +261,7 @@ def test_broker_away_during_a_commit_for_too_long_leaves_all_or_nothing(
 
 
 @pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_broker_away_before_a_commit_aborts_the_transaction(broker: KafkaServer, name: str) -> None:
     with opened(broker.bootstrap, timeout_s=IMPATIENT_S) as log:
         log.create_topic(name, 1)
@@ -268,6 +277,8 @@ def test_broker_away_before_a_commit_aborts_the_transaction(broker: KafkaServer,
         wait_for_values(log, name, b"kept")
 
 
+@pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_broker_that_comes_back_at_another_address_is_found(broker: KafkaServer, name: str, tmp_path: Path) -> None:
     """The address of the settings stays; the one that the broker tells its clients does not."""
     broker.stop()

@@ -19,7 +19,7 @@ import pytest
 
 from towpath.testing.waiting import wait_until
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.realtime, pytest.mark.timeout(300)]
 
 HOSTS = (1, 2, 3)
 UP_S, SETTLE_S, SPLIT_S = 120.0, 60.0, 12.0

@@ -21,6 +21,8 @@ from towpath.stack.postgres import PostgresServer
 from towpath.testing.servers import postgres_server
 from towpath.testing.waiting import wait_until
 
+pytestmark = pytest.mark.realtime
+
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 4
 PROGRAM = """

@@ -28,6 +28,7 @@ def peers(runtime: Runtime) -> Iterator[Peers]:
         yield made
 
 
+@pytest.mark.realtime
 def test_one_of_three_acts_and_the_others_know(peers: Peers) -> None:
     leader = peers.wait_for_one_group()
     assert peers.acting() == [leader]
@@ -35,6 +36,7 @@ def test_one_of_three_acts_and_the_others_know(peers: Peers) -> None:
     assert moves[-1] == Role.COORDINATOR
 
 
+@pytest.mark.realtime
 def test_another_takes_over_when_the_coordinator_is_killed(peers: Peers) -> None:
     old = peers.remove(peers.wait_for_one_group())
     term = old.terms.number
@@ -43,6 +45,7 @@ def test_another_takes_over_when_the_coordinator_is_killed(peers: Peers) -> None
     assert new.terms.number == term + 1
 
 
+@pytest.mark.realtime
 def test_another_takes_over_when_the_coordinator_stops(peers: Peers) -> None:
     old = peers.remove(peers.wait_for_one_group())
     term = old.terms.number
@@ -51,6 +54,8 @@ def test_another_takes_over_when_the_coordinator_stops(peers: Peers) -> None:
     assert peers.wait_for_one_group().terms.number == term + 1
 
 
+@pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_a_coordinator_that_cannot_give_the_term_back_stops_all_the_same(peers: Peers) -> None:
     old = peers.remove(peers.wait_for_one_group())
     old.line.is_cut = True
@@ -58,6 +63,7 @@ def test_a_coordinator_that_cannot_give_the_term_back_stops_all_the_same(peers: 
     assert peers.wait_for_one_group() is not old
 
 
+@pytest.mark.realtime
 @pytest.mark.parametrize("killed", [1, 2])
 def test_members_that_come_back_join_with_coordinator_and_term_unchanged(peers: Peers, killed: int) -> None:
     """Also when both were killed: two that came back together must not vote the living coordinator out."""
@@ -72,6 +78,8 @@ def test_members_that_come_back_join_with_coordinator_and_term_unchanged(peers: 
     assert leader.terms.number == term
 
 
+@pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_a_coordinator_that_loses_the_database_makes_way(peers: Peers) -> None:
     old = peers.wait_for_one_group()
     old.line.is_cut = True
@@ -80,6 +88,8 @@ def test_a_coordinator_that_loses_the_database_makes_way(peers: Peers) -> None:
     assert peers.wait_for_one_group() is new
 
 
+@pytest.mark.verify("kills")
+@pytest.mark.realtime
 def test_a_database_that_hangs_does_not_make_a_peer_silent(peers: Peers) -> None:
     """And a lease that ends while its holder waits for an answer is over."""
     old = peers.wait_for_one_group()

@@ -73,6 +73,7 @@ def test_a_killed_process_is_declared_dead_and_its_claims_are_freed(
     assert death["why"] == "it is gone from its machine"
 
 
+@pytest.mark.realtime
 def test_a_paused_process_that_was_declared_dead_leaves_when_it_wakes(
     make_quiet: Callable[..., Quiet], holder: subprocess.Popen[str]
 ) -> None:

@@ -9,6 +9,8 @@ from tests.integration.test_sink_index import *  # noqa: F403 - its tests and fi
 
 from towpath.testing.opensearch import OpenSearchServer, opensearch_server
 
+pytestmark = pytest.mark.verify("flows")
+
 
 @pytest.fixture(scope="module")
 def elasticsearch() -> Iterator[OpenSearchServer]:

@@ -17,6 +17,8 @@ from towpath.settings import DatabaseSettings, LogSettings
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.spark_cluster import SparkCluster
 
+pytestmark = pytest.mark.verify("flows")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 PROGRAM = """

@@ -18,6 +18,8 @@ from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.server import Server
 from towpath.stack.server_user import current_user
 
+pytestmark = pytest.mark.verify("kills")
+
 
 def ask(server: ElasticsearchServer, method: str, path: str, *lines: dict[str, Any]) -> Any:
     body = "".join(json.dumps(line) + "\n" for line in lines).encode()

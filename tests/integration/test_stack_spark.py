@@ -8,12 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from towpath.spark import cluster_secret
 from towpath.spark.artifacts import cache_directory
 from towpath.stack import processes
 from towpath.stack.server import Server
 from towpath.stack.spark_cluster import SparkCluster
 from towpath.testing.waiting import wait_until
+
+pytestmark = pytest.mark.verify("kills")
 
 PROGRAM = """
 import sys

@@ -132,6 +132,7 @@ def check_two_uploads(home: Runtime, name: str, tmp_path: Path) -> None:
     assert [error.failure.message.partition(":")[0] for error in errors] == ["line 5"] * 2
 
 
+@pytest.mark.verify("flows")
 def test_a_step_that_fails_says_why_and_is_tried_when_asked(home: Runtime) -> None:
     upload = send_upload(home, "trips", {"cities": CITIES, "trips": []})
     run(home, trips_flow(fails=True))

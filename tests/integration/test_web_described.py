@@ -100,6 +100,7 @@ def ask(case: Any, server: Server) -> None:
     case.call_and_validate(base_url=server.address, headers=headers, checks=CHECKS, timeout=TIMEOUT_S)
 
 
+@pytest.mark.verify("matrix")
 @SOME.parametrize()
 @FEW
 def test_few(case: Any, server: Server) -> None:

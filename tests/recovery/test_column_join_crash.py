@@ -6,6 +6,7 @@ from collections import Counter
 from uuid import uuid4
 from zlib import crc32
 
+import pytest
 from tests.integration.test_column_join import HOUR, balance, bought, loaded, one, send, watermarks
 from tests.support.flows import World
 
@@ -38,6 +39,7 @@ def dies_at(world: World, flow: Flow, point: CrashPoint) -> bool:
     return False
 
 
+@pytest.mark.verify("kills")
 def test_nothing_is_lost_or_doubled(embedded: World) -> None:
     """In the batch that dies one leaves without partner, one is late, and one meets a partner of the batch before.
 

@@ -20,6 +20,8 @@ from towpath.supervision.duty_state import DutyState
 from towpath.testing.servers import postgres_server
 from towpath.testing.waiting import wait_until
 
+pytestmark = pytest.mark.realtime
+
 LIVING = ("one", "two")
 
 

@@ -18,6 +18,8 @@ from towpath.testing.accounting import problems
 from towpath.testing.servers import postgres_server
 from towpath.testing.waiting import wait_until
 
+pytestmark = pytest.mark.realtime
+
 LEASE_S = 5.0  # all connections are made anew at once, on busy cores
 AWAY_S = 1.5 * LEASE_S
 WORKERS = 4
@@ -36,6 +38,7 @@ def stage(server: PostgresServer, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
+@pytest.mark.verify("kills")
 @pytest.mark.parametrize(("threads", "mode"), [(0, "fast"), (2, "immediate")])
 def test_nobody_alive_loses_a_claim(stage: Stage, server: PostgresServer, threads: int, mode: StopMode) -> None:
     """Handlers that end while the database is away wait for it, and their work counts."""

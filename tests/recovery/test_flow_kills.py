@@ -16,7 +16,11 @@ from tests.recovery.kill_rig import Rig, open_rig
 
 from towpath.flow.codes import ErrorCode
 
-pytestmark = pytest.mark.timeout(400)  # the first one starts the servers and Spark
+pytestmark = [
+    pytest.mark.verify("kills"),
+    pytest.mark.realtime,
+    pytest.mark.timeout(400),
+]  # the first one starts the servers and Spark
 
 COUNT = 1000
 AWAY = (ErrorCode.LOG_UNAVAILABLE, ErrorCode.NETWORK, ErrorCode.SINK_UNAVAILABLE)

@@ -56,6 +56,7 @@ ACTS: list[Callable[[Rig], None]] = [kill_worker, kill_elasticsearch, kill_kafka
 
 
 @pytest.mark.verify("kills")
+@pytest.mark.realtime
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", [random.randrange(1 << 32)])  # its name tells it
 def test_kills_in_any_order(seed: int, tmp_path: Path) -> None:

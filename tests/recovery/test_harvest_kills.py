@@ -35,6 +35,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 
 
 @pytest.mark.verify("kills")
+@pytest.mark.realtime
 @pytest.mark.timeout(1000)  # a minute on a machine with nothing else to do
 def test_each_part_is_killed_once(rig: Rig) -> None:
     run_id = rig.start(1, SITES)
@@ -48,6 +49,7 @@ def test_each_part_is_killed_once(rig: Rig) -> None:
 
 
 @pytest.mark.verify("kills")
+@pytest.mark.realtime
 @pytest.mark.timeout(1800)
 def test_anything_is_killed_at_any_time(rig: Rig) -> None:
     """Day 1, day 2, one site again, and so on, until so many kills are done; each run comes to its end all the same."""

@@ -171,6 +171,7 @@ def test_a_process_is_stopped_in_order_in_spite_of_a_kill_at(
         assert processes(runtime) == ["stopped"]
 
 
+@pytest.mark.realtime
 def test_a_paused_coordinator_does_nothing_when_it_wakes(
     runtime: Runtime, told: dict[str, Any], tmp_path: Path
 ) -> None:

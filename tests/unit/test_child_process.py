@@ -63,6 +63,7 @@ def test_only_who_is_armed_dies(start: Start) -> None:
         child.wait_done()
 
 
+@pytest.mark.realtime
 def test_signals_reach_it(start: Start, tmp_path: Path) -> None:
     child = start("wait", ready=str(tmp_path / "ready"))
     wait_until((tmp_path / "ready").exists, 60)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -217,19 +216,18 @@ def test_functions_are_told_of_the_record_when_they_ask(bench: Bench) -> None:
     assert record.id == DeliveryIds("flow", "stage", "").of(TOPIC_ID, 0, 0, 0).hex()
 
 
+@pytest.mark.realtime
 def test_a_call_over_its_time_is_ended(bench: Bench) -> None:
     def work(document: dict[str, Any]) -> Any:
         if document["x"] == 1:
             try:
-                threading.Event().wait(30)
+                threading.Event().wait()  # by itself it would never come back
             except Exception:  # a function that catches all it can is interrupted all the same
                 return document
         return document
 
-    began = time.monotonic()
     sink = Listing()
     outcome = bench.run([{"x": at} for at in range(3)], load(sink, call(work, timeout_s=0.2)))
-    assert time.monotonic() - began < 25  # long before it would have come back by itself
     assert sink.payloads == [b'{"x": 0}', b'{"x": 2}']
     [failed] = outcome.failures
     assert (failed.offset, failed.failure.exception) == (1, "OverTime")
@@ -316,6 +314,7 @@ def test_schema_and_a_function_that_gives_several_and_fails_once(bench: Bench) -
     assert (len(sink.payloads), outcome.loaded, outcome.failed) == (6, 2, Counter({9: 1}))
 
 
+@pytest.mark.realtime
 def test_two_functions_with_time_limits(bench: Bench) -> None:
     def slow(document: dict[str, Any]) -> Any:
         if document["x"] == 1:

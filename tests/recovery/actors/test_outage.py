@@ -15,6 +15,8 @@ from towpath.stack.postgres import PostgresServer, StopMode
 from towpath.testing.servers import postgres_server
 from towpath.testing.waiting import wait_until
 
+pytestmark = pytest.mark.realtime
+
 LEASE_S = 1.2
 AWAY_S = 2 * LEASE_S
 
