@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand, events, rows
 
 from towpath.access.audit_store import Asked
@@ -298,7 +299,16 @@ def test_the_janitor_deletes_what_is_past_its_time(make_runtime: Callable[..., R
     assert rows(runtime.database, "access_failure") == []
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def one_of_each(runtime: Runtime) -> Runtime:
+    """A user, a key, and a row in the trail."""
+    runtime.access.add_user("ada", "viewer", **BY)
+    runtime.access.make_key("ada", ["read"], **BY)
+    runtime.access.changes.refused(ASKED, "")
+    return runtime
+
+
+@sweep(
     "statement",
     [
         "update access_user set role = 'god'",
@@ -308,9 +318,6 @@ def test_the_janitor_deletes_what_is_past_its_time(make_runtime: Callable[..., R
         "update access_audit set outcome = 'perhaps'",
     ],
 )
-def test_the_database_refuses_what_cannot_be(runtime: Runtime, statement: str) -> None:
-    runtime.access.add_user("ada", "viewer", **BY)
-    runtime.access.make_key("ada", ["read"], **BY)
-    runtime.access.changes.refused(ASKED, "")
+def test_the_database_refuses_what_cannot_be(one_of_each: Runtime, statement: str) -> None:
     with pytest.raises(Exception, match=r"(?i)constraint"):
-        by_hand(runtime.database, statement)
+        by_hand(one_of_each.database, statement)

@@ -248,10 +248,15 @@ def test_without_statistics(world: World, file: str, name: str) -> None:
     check(world, file, name)
 
 
-@sweep(("file", "name"), CASES)
-def test_with_statistics(world: World, file: str, name: str) -> None:
+@pytest.fixture
+def analysed(world: World) -> Iterator[World]:
     with statistics(world.database, *TABLES):
-        check(world, file, name)
+        yield world
+
+
+@sweep(("file", "name"), CASES)
+def test_with_statistics(analysed: World, file: str, name: str) -> None:
+    check(analysed, file, name)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.support.actors import Count, Counter, Do, Doer, Gate, Nap, Sleeper, Theatre
 from tests.support.cli import CommandLine, on_terminal
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand
 
 from towpath.actors import Wait
@@ -203,7 +204,7 @@ def test_show_after_the_messages_are_gone(command: CommandLine, theatre: Theatre
     ran.refused(1, "the state in which doer:main failed is not in the queue any more; say --state")
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "code", "said"),
     [
         (["show", "nope"], 1, "no actor 'nope' is known here; known: asker, counter"),
@@ -226,9 +227,10 @@ def test_show_after_the_messages_are_gone(command: CommandLine, theatre: Theatre
 def test_wrong_looks(
     words: list[str], code: int, said: str, command: CommandLine, theatre: Theatre, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if words == ["run"]:
-        monkeypatch.setenv("TOWPATH_ACTORS__MODULES", "[]")
-    command("actor", *words).refused(code, said)
+    with monkeypatch.context() as patch:
+        if words == ["run"]:
+            patch.setenv("TOWPATH_ACTORS__MODULES", "[]")
+        command("actor", *words).refused(code, said)
 
 
 # Drawings and templates: without a database

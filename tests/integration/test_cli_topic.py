@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.support.cli import CommandLine
 from tests.support.logs import Place, new
+from tests.support.sweep import sweep
 from tests.support.topics import set_variables
 
 from towpath.log import Log
@@ -160,7 +161,7 @@ class _Person:
         return self._line
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("words", "said"),
     [
         (["show", "NAME"], "there is no topic 'NAME'"),
@@ -187,14 +188,20 @@ class _Person:
 )
 def test_what_is_refused(words: list[str], said: str, command: CommandLine, log: Log, name: str) -> None:
     if "--group" in words:
+        name = f"{name}-{words[-1] or 'none'}"
         log.create_topic(name)
     ran = command("topic", *(word.replace("NAME", name) for word in words))
     ran.refused(1, said.replace("NAME", name))
     assert "\x1b" not in ran.err
 
 
+@pytest.fixture
+def topic_a(log: Log) -> None:
+    log.create_topic("a", 4)
+
+
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
-@pytest.mark.parametrize(
+@sweep(
     ("words", "said"),
     [
         (["create"], "TOPIC"),
@@ -229,8 +236,7 @@ def test_what_is_refused(words: list[str], said: str, command: CommandLine, log:
         (["send", "a", "--from-line", "0"], "--from-line"),
     ],
 )
-def test_wrong_usage(words: list[str], said: str, command: CommandLine, log: Log) -> None:
-    log.create_topic("a", 4)
+def test_wrong_usage(words: list[str], said: str, command: CommandLine, topic_a: None) -> None:
     command("topic", *words).refused(2, said)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.console import HOSTILE, MakeVisitor, has_run, said
+from tests.support.console import HOSTILE, MakeVisitor, Visitor, has_run, said
+from tests.support.sweep import sweep
 from tests.support.tables import rows
 
 from towpath.exact_json import read_exactly
@@ -61,7 +62,18 @@ def test_a_message_is_sent_by_hand(make_visitor: MakeVisitor, runtime: Runtime) 
     assert (trail["who"], trail["outcome"]) == ("operator", "done")
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def operator(make_visitor: MakeVisitor) -> Visitor:
+    return make_visitor("operator")
+
+
+@pytest.fixture
+def greeter(runtime: Runtime) -> None:
+    """An inbox."""
+    runtime.queue.synchronous("greeter")
+
+
+@sweep(
     ("fields", "problem"),
     [
         ({"payload": "{"}, "the payload is not JSON"),
@@ -74,14 +86,12 @@ def test_a_message_is_sent_by_hand(make_visitor: MakeVisitor, runtime: Runtime) 
     ],
 )
 def test_what_cannot_be_sent_is_told(
-    make_visitor: MakeVisitor, runtime: Runtime, fields: dict[str, str], problem: str
+    operator: Visitor, greeter: None, runtime: Runtime, fields: dict[str, str], problem: str
 ) -> None:
-    runtime.queue.synchronous("greeter")
     given = {"inbox": "greeter", "function": "greet", "payload": "{}", **fields}
-    visitor = make_visitor("operator")
-    answer = visitor.post("/queue/send", **given)
+    answer = operator.post("/queue/send", **given)
     assert answer.status_code in (404, 422)
-    assert problem in visitor.refused("/queue/send", answer.status_code, **given)
+    assert problem in operator.refused("/queue/send", answer.status_code, **given)
     assert runtime.queue.browser().page(inbox="greeter") == []
 
 

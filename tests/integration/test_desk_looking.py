@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from tests.support.desk_world import FLOW, World
+from tests.support.sweep import sweep
 
 from towpath.clock import to_micros
 from towpath.db.queries import Query
+from towpath.desk.case import Case
 from towpath.desk.case_state import CaseState
 from towpath.desk.export import Form
 from towpath.desk.job_state import JobKind
@@ -101,7 +103,14 @@ def test_a_body_of_fifty_megabytes_in_a_file(world: World) -> None:
     assert world.desk.cases.show(case.id).value is None  # not to be had here: all else is shown
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def jane_and_john(world: World) -> list[Case]:
+    cases = world.cases(2, values=[JANE, JOHN], failure=SAID)
+    world.desk.operate.assign([cases[1].id], "bob", **BY)
+    return cases
+
+
+@sweep(
     ("selection", "found"),
     [
         ({"body": "jane"}, [0]),
@@ -119,9 +128,8 @@ def test_a_body_of_fifty_megabytes_in_a_file(world: World) -> None:
         ({"states": (CaseState.RESOLVED,)}, []),
     ],
 )
-def test_search(world: World, selection: dict[str, Any], found: list[int]) -> None:
-    cases = world.cases(2, values=[JANE, JOHN], failure=SAID)
-    world.desk.operate.assign([cases[1].id], "bob", **BY)
+def test_search(world: World, jane_and_john: list[Case], selection: dict[str, Any], found: list[int]) -> None:
+    cases = jane_and_john
     chosen = Selection(**selection)
     assert [case.id for case in world.desk.cases.page(chosen).cases] == [cases[n].id for n in found]
     assert world.desk.cases.count(chosen) == len(found)

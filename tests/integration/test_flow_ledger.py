@@ -378,13 +378,3 @@ def test_hot_queries_go_by_an_index(book: Book) -> None:
         plan = "\n".join(lines)
         assert not re.search(r"SCAN flow_batch\b(?!.*INDEX)|Seq Scan|TEMP B-TREE|\bSort\b", plan), plan
         assert index in plan, plan
-
-
-@pytest.mark.parametrize("stem", ["ledger", "stages"])
-def test_both_dialects_have_the_same_queries(stem: str) -> None:
-    sqlite, postgres = (Queries("towpath.flow", stem, dialect) for dialect in ("sqlite", "postgres"))
-    assert sqlite.names() == postgres.names()
-    assert [name for name in sqlite.names() if "$" in sqlite[name].text + postgres[name].text] == []
-    source = (Path(__file__).resolve().parents[2] / "src" / "towpath" / "flow" / f"{stem}.sql").read_text()
-    headed = re.findall(r"^-- name: (\w+)\n-- \S.*\.$", source, re.MULTILINE)
-    assert headed == re.findall(r"^-- name: *(.*)$", source, re.MULTILINE)

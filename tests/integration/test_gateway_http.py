@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from tests.support.http import Client, error_of, make_key
+from tests.support.sweep import sweep
 
 from towpath.boundary.gateway import Gateway
 from towpath.errors import (
@@ -46,6 +47,11 @@ def make(make_runtime: Make, tmp_path: Path) -> Iterator[Make]:
 
     yield runtime
     APPS.clear()
+
+
+@pytest.fixture
+def lab(make: Make) -> Runtime:
+    return make()
 
 
 def person(runtime: Runtime, name: str, role: str = "viewer", *scopes: str) -> Client:
@@ -165,7 +171,7 @@ def test_operators_see_and_end_what_is_not_theirs_and_cannot_send_in_anothers_na
     assert ("op", "abort upload", "done") in trail
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("scope", "method", "path", "status"),
     [
         ("gateway:receive", "POST", "/uploads", 403),
@@ -179,13 +185,13 @@ def test_operators_see_and_end_what_is_not_theirs_and_cannot_send_in_anothers_na
         ("metrics", "GET", "/uploads", 403),
     ],
 )
-def test_scopes(make: Make, scope: str, method: str, path: str, status: int) -> None:
-    answer = person(make(), "ada", "viewer", scope).request(method, PREFIX + path, json={"why": "x"})
+def test_scopes(lab: Runtime, scope: str, method: str, path: str, status: int) -> None:
+    answer = person(lab, "ada", "viewer", scope).request(method, PREFIX + path, json={"why": "x"})
     assert answer.status_code == status, answer.text
     error_of(answer)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("sent", "status", "code"),
     [
         ({**NEW, "stream": "none"}, 404, "unknown_stream"),
@@ -200,8 +206,8 @@ def test_scopes(make: Make, scope: str, method: str, path: str, status: int) -> 
         ({**NEW, "senders": [{"sender": "a", "input": "readings", "format": "xml"}]}, 422, "not_valid"),
     ],
 )
-def test_uploads_that_cannot_be(make: Make, sent: Any, status: int, code: str | None) -> None:
-    answer = person(make(), "ada").post(f"{PREFIX}/uploads", json=sent)
+def test_uploads_that_cannot_be(lab: Runtime, sent: Any, status: int, code: str | None) -> None:
+    answer = person(lab, "ada").post(f"{PREFIX}/uploads", json=sent)
     assert answer.status_code in (status, 404), answer.text
     assert code in (None, error_of(answer)["code"])
 

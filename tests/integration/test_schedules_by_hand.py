@@ -25,6 +25,20 @@ def schedules(quiet: Quiet) -> Schedules:
     return quiet.runtime.actors.schedules
 
 
+@pytest.fixture
+def waking(schedules: Schedules) -> Schedules:
+    """With a schedule that wakes a sleeper."""
+    schedules.add("tick", Sleeper, Interval(60), state="Awake", **BY_ANN)
+    return schedules
+
+
+@pytest.fixture
+def counting(schedules: Schedules) -> Schedules:
+    """With a schedule that starts a counter."""
+    schedules.add("tick", Counter, Interval(60), state=Count(3), **BY_ANN)
+    return schedules
+
+
 def told(quiet: Quiet) -> list[tuple[str, str, str, Any]]:
     """Of each event: subject, who, why and data."""
     found = events(quiet.database, "schedule_changed_by_hand")
@@ -54,15 +68,14 @@ def test_every_change_says_who_and_why(quiet: Quiet, schedules: Schedules) -> No
     assert schedules.list() == []
 
 
-@pytest.mark.parametrize(("who", "why"), [("", "because"), (" ", "because"), ("ann", ""), ("ann", " ")])
-def test_without_a_name_or_a_reason_nothing_changes(quiet: Quiet, schedules: Schedules, who: str, why: str) -> None:
-    schedules.add("tick", Sleeper, Interval(60), state="Awake", **BY_ANN)
+@sweep(("who", "why"), [("", "because"), (" ", "because"), ("ann", ""), ("ann", " ")])
+def test_without_a_name_or_a_reason_nothing_changes(quiet: Quiet, waking: Schedules, who: str, why: str) -> None:
     before = rows(quiet.database, "actor_schedule")
     acts: list[Callable[[], object]] = [
-        lambda: schedules.add("other", Sleeper, Interval(60), state="Awake", who=who, why=why),
-        lambda: schedules.change("tick", rhythm=Interval(5), who=who, why=why),
-        lambda: schedules.enable("tick", False, who=who, why=why),
-        lambda: schedules.remove("tick", who=who, why=why),
+        lambda: waking.add("other", Sleeper, Interval(60), state="Awake", who=who, why=why),
+        lambda: waking.change("tick", rhythm=Interval(5), who=who, why=why),
+        lambda: waking.enable("tick", False, who=who, why=why),
+        lambda: waking.remove("tick", who=who, why=why),
     ]
     for act in acts:
         with pytest.raises(Refused, match="by hand needs"):
@@ -84,7 +97,7 @@ def test_what_is_changed_and_what_is_kept(schedules: Schedules) -> None:
     assert found.next_us != due
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("given", "error"),
     [
         ({"instance": ""}, BadName),
@@ -96,12 +109,11 @@ def test_what_is_changed_and_what_is_kept(schedules: Schedules) -> None:
         ({"payload": {"upto": "x"}}, BadState),
     ],
 )
-def test_a_change_that_cannot_be(schedules: Schedules, given: dict[str, Any], error: type[Exception]) -> None:
-    schedules.add("tick", Counter, Interval(60), state=Count(3), **BY_ANN)
-    before = schedules.show("tick")
+def test_a_change_that_cannot_be(counting: Schedules, given: dict[str, Any], error: type[Exception]) -> None:
+    before = counting.show("tick")
     with pytest.raises(error):
-        schedules.change("tick", **given, **BY_ANN)
-    assert schedules.show("tick") == before
+        counting.change("tick", **given, **BY_ANN)
+    assert counting.show("tick") == before
 
 
 def test_a_disabled_one_has_no_next_run(schedules: Schedules) -> None:
@@ -186,7 +198,7 @@ def test_no_such_schedule(schedules: Schedules) -> None:
             act()
 
 
-@pytest.mark.parametrize(
+@sweep(
     "bad",
     [
         "every_s = 0.5",
@@ -202,8 +214,7 @@ def test_no_such_schedule(schedules: Schedules) -> None:
         "since = 'ever'",
     ],
 )
-def test_a_hand_made_update_is_right_or_refused(quiet: Quiet, schedules: Schedules, bad: str) -> None:
-    schedules.add("tick", Sleeper, Interval(60), state="Awake", **BY_ANN)
+def test_a_hand_made_update_is_right_or_refused(quiet: Quiet, waking: Schedules, bad: str) -> None:
     before = rows(quiet.database, "actor_schedule")
     with pytest.raises(Exception, match=r"(?i)constraint"):
         by_hand(quiet.database, f"update actor_schedule set {bad}")

@@ -72,6 +72,11 @@ def sqlite_client(sqlite_runtime: Runtime) -> MakeClient:
     return make
 
 
+@pytest.fixture
+def admin(make_client: MakeClient) -> Client:
+    return make_client()
+
+
 @pytest.fixture(scope="module")
 def sqlite_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime]:
     import towpath
@@ -81,7 +86,7 @@ def sqlite_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime
         yield runtime
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("method", "path", "status", "code"),
     [
         ("GET", "/nowhere", 404, "not_found"),
@@ -106,8 +111,8 @@ def sqlite_runtime(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runtime
         ("GET", f"{API}/desk/jobs/12", 404, "unknown_job"),
     ],
 )
-def test_what_is_wrong_has_one_shape(make_client: MakeClient, method: str, path: str, status: int, code: str) -> None:
-    answer = make_client().request(method, path)
+def test_what_is_wrong_has_one_shape(admin: Client, method: str, path: str, status: int, code: str) -> None:
+    answer = admin.request(method, path)
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
     assert {name: answer.headers[name] for name in SECURITY_HEADERS} == SECURITY_HEADERS
     assert answer.headers["x-request-id"]
@@ -182,21 +187,21 @@ def test_a_database_that_is_away_is_503(
     assert client.get("/healthz").json() == {"status": "ok"}
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8470", "127.0.0.1.evil.example", "", "[::2]:1", ":8470"]
-)
-def test_another_name_is_refused(make_client: MakeClient, host: str) -> None:
+@sweep("host", ["evil.example", "evil.example:8470", "127.0.0.1.evil.example", "", "[::2]:1", ":8470"])
+def test_another_name_is_refused(admin: Client, host: str) -> None:
     """A page under a name that its owner lets point here could otherwise use a browser to ask us."""
-    answer = make_client().get(f"{API}/me", headers={"Host": host})
+    answer = admin.get(f"{API}/me", headers={"Host": host})
     assert (answer.status_code, error_of(answer)["code"]) == (421, "unknown_host")
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]", "[::1]:8470", "towpath.example:443"]
-)
-def test_our_names_are_answered(make_runtime: Callable[..., Runtime], host: str) -> None:
-    runtime = make_runtime(api={"hosts": ["Towpath.example"]})
-    assert Client(runtime).get("/healthz", headers={"Host": host}).status_code == 200
+@pytest.fixture
+def named(make_runtime: Callable[..., Runtime]) -> Client:
+    return Client(make_runtime(api={"hosts": ["Towpath.example"]}))
+
+
+@sweep("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]", "[::1]:8470", "towpath.example:443"])
+def test_our_names_are_answered(named: Client, host: str) -> None:
+    assert named.get("/healthz", headers={"Host": host}).status_code == 200
 
 
 def test_a_body_that_is_too_large(make_runtime: Callable[..., Runtime]) -> None:
@@ -209,16 +214,21 @@ def test_a_body_that_is_too_large(make_runtime: Callable[..., Runtime]) -> None:
         assert (answer.status_code, error_of(answer)["code"]) == (413, "too_large")
 
 
-@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "ä", "a/b"])
-def test_a_request_id_that_is_none_is_replaced(make_client: MakeClient, given: str) -> None:
-    answer = make_client().get("/healthz", headers={b"X-Request-ID": given.encode()})
+@sweep("given", ["", "a b", "x" * 65, "ä", "a/b"])
+def test_a_request_id_that_is_none_is_replaced(admin: Client, given: str) -> None:
+    answer = admin.get("/healthz", headers={b"X-Request-ID": given.encode()})
     assert answer.headers["x-request-id"] != given
     assert len(answer.headers["x-request-id"]) == 32
 
 
-@pytest.mark.parametrize("header", ["", "Bearer", "Bearer x", "Basic YTpi", "Bearer tp_aaaaaaaa_" + "A" * 43])
-def test_keys_that_are_none(make_client: MakeClient, header: str) -> None:
-    answer = make_client(None).get(f"{API}/me", headers={"Authorization": header})
+@pytest.fixture
+def stranger(make_client: MakeClient) -> Client:
+    return make_client(None)
+
+
+@sweep("header", ["", "Bearer", "Bearer x", "Basic YTpi", "Bearer tp_aaaaaaaa_" + "A" * 43])
+def test_keys_that_are_none(stranger: Client, header: str) -> None:
+    answer = stranger.get(f"{API}/me", headers={"Authorization": header})
     assert (answer.status_code, error_of(answer)["code"]) == (401, "not_logged_in")
     assert answer.headers["www-authenticate"] == "Bearer"
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.http import API, Client, MakeClient, error_of, make_key
+from tests.support.sweep import sweep
 from tests.support.tables import events, rows
 
 from towpath.log import NewRecord
@@ -27,6 +28,11 @@ def runtime(make_runtime: Callable[..., Runtime], tmp_path: Path, monkeypatch: p
         complaints={"public": True, "per_minute": 0.6},  # so slow that a busy machine does not wait for the next one
         gateway={"directory": str(tmp_path / "uploads")},
     )
+
+
+@pytest.fixture
+def operator(make_client: MakeClient) -> Client:
+    return make_client("operator")
 
 
 # Block rules
@@ -60,7 +66,7 @@ def test_a_rule_is_made_once(make_client: MakeClient, runtime: Runtime) -> None:
     assert len(rows(runtime.database, "block_rule")) == 1
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("change", "code"),
     [
         ({"until": "2001-01-01"}, "bad_block"),
@@ -75,8 +81,8 @@ def test_a_rule_is_made_once(make_client: MakeClient, runtime: Runtime) -> None:
         ({"colour": "red"}, "not_valid"),
     ],
 )
-def test_what_is_no_rule(change: dict[str, Any], code: str, make_client: MakeClient, runtime: Runtime) -> None:
-    answer = make_client("operator").ask("/blocks", {**RULE, **change})
+def test_what_is_no_rule(change: dict[str, Any], code: str, operator: Client, runtime: Runtime) -> None:
+    answer = operator.ask("/blocks", {**RULE, **change})
     assert (answer.status_code, error_of(answer)["code"]) == (422, code)
     assert rows(runtime.database, "block_rule") == []
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.cli import CommandLine
 from tests.support.http import API, Client, MakeClient, error_of, make_key
+from tests.support.sweep import sweep
 from tests.support.tables import by_hand, events, message_row, rows
 
 from towpath.desk.masking import MASK
@@ -460,23 +461,28 @@ MOVES = [  # from, to, what it is then
 ]
 
 
-@pytest.mark.parametrize(("state", "wanted", "then"), MOVES, ids=lambda state: str(state))
-def test_moves_by_hand(
-    make_client: MakeClient, runtime: Runtime, asked: str, state: str, wanted: str, then: str | None
-) -> None:
+@pytest.fixture
+def operator(make_client: MakeClient) -> Client:
+    return make_client("operator")
+
+
+@sweep(("state", "wanted", "then"), MOVES)
+def test_moves_by_hand(operator: Client, runtime: Runtime, state: str, wanted: str, then: str | None) -> None:
+    asked = runtime.queue.outbox("shop").send("prices", "quote", {"n": 1})
     if state in ("ACK", "ERR"):
-        runtime.queue.inbox("prices").claim(1)
+        runtime.queue.inbox("prices").claim(100)
     if state in ("ERR", "DEAD"):
         runtime.queue.operator("ann").set_state(asked, MessageState(state), "before")
-    answer = make_client("operator").ask(f"/queue/messages/{asked}/state", {"state": wanted, "why": "stuck"})
+    answer = operator.ask(f"/queue/messages/{asked}/state", {"state": wanted, "why": "stuck"})
+    of_it = [row for row in trail(runtime) if row[2] == asked]
     if then is None:
         assert (answer.status_code, error_of(answer)["code"]) == (409, "illegal_move")
         assert message_row(runtime.database, asked)["state"] == state
-        assert trail(runtime) == [("operator", f"set message to {wanted}", asked, "refused")]
+        assert of_it == [("operator", f"set message to {wanted}", asked, "refused")]
     else:
         assert (answer.status_code, answer.json()["state"]) == (200, then)
         assert answer.json()["reason"] == f"set to {then} by operator: stuck"
-        assert trail(runtime) == [("operator", f"set message to {wanted}", asked, "done")]
+        assert of_it == [("operator", f"set message to {wanted}", asked, "done")]
 
 
 def test_copy(make_client: MakeClient, runtime: Runtime, asked: str) -> None:

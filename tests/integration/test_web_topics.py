@@ -10,6 +10,7 @@ import pytest
 from tests.support.cli import CommandLine
 from tests.support.http import API, Client, MakeClient, error_of, make_key
 from tests.support.same_json import printed
+from tests.support.sweep import sweep
 
 from towpath.desk.masking import MASK
 from towpath.flow.stage_store import StageStore
@@ -35,6 +36,12 @@ def runtime(make_runtime: Callable[..., Runtime], log_url: str) -> Runtime:
 @pytest.fixture
 def viewer(make_client: MakeClient) -> Client:
     return make_client("viewer")
+
+
+@pytest.fixture
+def orders(runtime: Runtime) -> None:
+    """A topic without records."""
+    runtime.log.create_topic("orders", 1)
 
 
 @pytest.fixture
@@ -91,7 +98,7 @@ def test_records_are_read_by_offset(
     assert offsets(viewer.get(f"{TOPICS}/orders/records", params={"offset": 0})) == [0], "large ones come alone"
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("path", "status", "code"),
     [
         ("nothing/records", 404, "unknown_topic"),
@@ -103,8 +110,7 @@ def test_records_are_read_by_offset(
         ("a%20b/records", 404, "unknown_topic"),
     ],
 )
-def test_what_is_not_there(path: str, status: int, code: str, viewer: Client, runtime: Runtime) -> None:
-    runtime.log.create_topic("orders", 1)
+def test_what_is_not_there(path: str, status: int, code: str, viewer: Client, orders: None) -> None:
     answer = viewer.get(f"{TOPICS}/{path}")
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
 
