@@ -172,7 +172,8 @@ class Runtime:
         """What uploads need beside the gateway, ready to be started in this process."""
         from towpath.boundary.upload_opening import open_upload_services
 
-        return open_upload_services(self.settings, self.database, self.events, self.event_log, lambda: self.log)
+        common = (self.settings, self.database, self.events, self.event_log)
+        return open_upload_services(*common, lambda: self.log, clock=self._clock)
 
     @property
     def policies(self) -> PolicyDesk:
@@ -284,7 +285,8 @@ class Runtime:
         settings = with_absolute_root(self.settings)
         common = (settings, self.database, self.events, self.event_log)
         replays = UploadReplays(self.database, lambda: self.log)
-        beside = open_flow_services(*common, lambda: self.log, self.spark, flow, replays.are_under_way)
+        under_way = replays.are_under_way
+        beside = open_flow_services(*common, lambda: self.log, self.spark, flow, under_way, clock=self._clock)
         parts = Parts(*common, self.log, self.spark, self.process().id)
         error_topic = None if flow.error_topic == FlowTopics.of(flow.name).errors else flow.error_topic
         self.policies.declare(flow.name, error_topic, flow.rules)

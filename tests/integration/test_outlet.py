@@ -14,7 +14,7 @@ from tests.support.tables import by_hand, rows
 from tests.support.upload_scene import FIRST, SECOND, STREAM, Scene, sections
 from tests.support.uploads import OWNER, open_upload, received, send_upload, state_of
 
-from towpath.boundary.closer import MOST_TRIES
+from towpath.boundary.closer import FIRST_PAUSE_S, MOST_TRIES
 from towpath.boundary.closing_job import Collected
 from towpath.boundary.sender_place import sender_group
 from towpath.boundary.upload_opening import open_upload_services
@@ -190,15 +190,16 @@ def test_columns_are_those_of_the_first_row(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_a_step_that_always_fails_is_given_up_until_a_person_asks(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, is_remote: bool
-) -> None:
-    monkeypatch.setattr("towpath.boundary.closer.FIRST_PAUSE_S", 0.0)
+def test_a_step_that_always_fails_is_given_up_until_a_person_asks(scene: Scene, is_remote: bool) -> None:
     upload = scene.upload({"n": 1})
     scene.batch(FIRST, 0, 1)
     scene.job.error = RuntimeError("no\nno")
     scene.settle()
-    for _ in range(MOST_TRIES + 3):
+    for tries in range(1, MOST_TRIES + 3):  # after each try it rests for twice as long
+        scene.clock.advance(FIRST_PAUSE_S * 2 ** (tries - 1) - 0.01)
+        scene.closer.run_once()
+        assert scene.job.runs == min(tries, MOST_TRIES)
+        scene.clock.advance(0.02)
         scene.closer.run_once()
     row = scene.runtime.gateway.status(upload, owner=None).upload
     assert (row.state, row.tries, row.why, scene.job.runs) == ("closing", MOST_TRIES, "RuntimeError: no", MOST_TRIES)

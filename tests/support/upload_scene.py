@@ -30,6 +30,7 @@ from towpath.flow.ledger import Ledger
 from towpath.flow.positions import Positions, Range
 from towpath.flow.stage_store import StageStore
 from towpath.runtime import Runtime
+from towpath.testing.clock import SettableClock
 
 FLOW, STREAM, FIRST, SECOND, ME = "shop", "orders", "orders", "orders.priced", "me"
 
@@ -86,6 +87,7 @@ class Scene:
         self.runtime = runtime
         self.root = uploads_root(runtime.settings)
         self.job = PlainJob()
+        self.clock = SettableClock()
         self.stages = StageStore(runtime.database)
         self.ledger = Ledger(runtime.database, ME)
         streams = runtime.gateway.streams
@@ -102,6 +104,7 @@ class Scene:
             runtime.event_log,
             self.job,
             self.replays.are_under_way,
+            clock=self.clock,
         )
         self.janitor = UploadJanitor(self.root, runtime.settings.gateway, *common)
 

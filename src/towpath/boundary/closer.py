@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ from towpath.boundary.result_store import Bound, ResultStore, StoredResult
 from towpath.boundary.state import UploadMove
 from towpath.boundary.upload import Upload
 from towpath.boundary.upload_store import UploadStore
-from towpath.clock import MICROS
+from towpath.clock import MICROS, Clock, SystemClock
 from towpath.crash import CrashPoint
 from towpath.db import Database, Transaction
 from towpath.db.event_log import EventLog
@@ -60,6 +59,8 @@ class Closer(Service):
         event_log: EventLog,
         job: ClosingJob | None = None,
         are_replayed: Callable[[str, str], bool] = lambda flow, upload: False,
+        *,
+        clock: Clock | None = None,
     ) -> None:
         """`are_replayed` tells whether records of an upload are on their way back into the flow."""
         super().__init__(events)
@@ -74,6 +75,7 @@ class Closer(Service):
         self._results = ResultStore(database)
         self._files = CommittedFiles(database)
         self._again_at: dict[str, float] = {}  # by upload: when one that has failed is tried again
+        self._clock = clock or SystemClock()
         self._is_at_work = False
 
     def run_once(self) -> Result:
@@ -95,7 +97,7 @@ class Closer(Service):
         return self.is_running and self.is_stopping
 
     def _is_due(self, upload: Upload) -> bool:
-        return upload.tries < MOST_TRIES and time.monotonic() >= self._again_at.get(upload.id, 0.0)
+        return upload.tries < MOST_TRIES and self._clock.monotonic() >= self._again_at.get(upload.id, 0.0)
 
     def _waits(self, upload: Upload, passed_us: int) -> bool:
         """Whether records of it may still come back from the desk, and there is time to wait for them."""
@@ -182,5 +184,5 @@ class Closer(Service):
         except IllegalUploadMove:
             return 0  # somebody else has closed it, or given it up
         logger.warning("the closing of upload %s failed (%d of %d): %s", upload.id, noted.tries, MOST_TRIES, why)
-        self._again_at[upload.id] = time.monotonic() + FIRST_PAUSE_S * 2 ** (noted.tries - 1)
+        self._again_at[upload.id] = self._clock.monotonic() + FIRST_PAUSE_S * 2 ** (noted.tries - 1)
         return 0

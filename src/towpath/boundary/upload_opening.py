@@ -14,6 +14,7 @@ from towpath.boundary.passing_service import Passing
 from towpath.boundary.result_files import uploads_root
 from towpath.boundary.streams import Streams
 from towpath.boundary.upload_janitor import UploadJanitor
+from towpath.clock import Clock
 from towpath.db import Database
 from towpath.db.event_log import EventLog
 from towpath.events import Events
@@ -34,7 +35,13 @@ def open_outlet(settings: Settings, database: Database, event_log: EventLog) -> 
 
 
 def open_upload_services(
-    settings: Settings, database: Database, events: Events, event_log: EventLog, log: Callable[[], Log]
+    settings: Settings,
+    database: Database,
+    events: Events,
+    event_log: EventLog,
+    log: Callable[[], Log],
+    *,
+    clock: Clock | None = None,
 ) -> list[Service]:
     """What runs beside the gateway: the end of uploads that no flow works on, and of those that nobody goes on with."""
     root = uploads_root(settings)
@@ -43,7 +50,7 @@ def open_upload_services(
         plan = ClosingPlan.without_flow(streams)
         services += [
             Passing(plan, database, log, events, event_log),
-            Closer(plan, root, database, events, event_log),
+            Closer(plan, root, database, events, event_log, clock=clock),
         ]
     return services
 
@@ -57,6 +64,8 @@ def open_flow_services(
     open_spark: Callable[[], SparkSession],
     flow: Flow,
     are_replayed: Callable[[str, str], bool],
+    *,
+    clock: Clock | None = None,
 ) -> list[Service]:
     """What runs beside a flow: the end of the uploads of its streams. `BadFlow` when it promises what they do not."""
     plan = ClosingPlan.of(flow, Streams(settings.gateway).of_flow(flow.name))
@@ -70,5 +79,5 @@ def open_flow_services(
     job = ClosingJob(open_spark) if flow.closings else None
     return [
         Passing(plan, database, log, events, event_log, remove_given_up),
-        Closer(plan, root, database, events, event_log, job, are_replayed),
+        Closer(plan, root, database, events, event_log, job, are_replayed, clock=clock),
     ]
