@@ -104,6 +104,20 @@ def test_a_doubtful_claim_is_asked_about_until_it_is_known(quiet: Quiet, direct:
     assert states(direct.database) == ["ACK"]
 
 
+def test_a_claim_stays_in_doubt_for_one_lease(quiet: Quiet, proxy: CuttingProxy) -> None:
+    """A server that has lost us may be at work on it for that long; then nobody asks any more."""
+    inbox = quiet.queue.inbox("work")
+    proxy.lose_question(CLAIM)
+    with pytest.raises(CommitUnknown):
+        inbox.claim()
+    inbox.release(inbox.claim())
+    for passed_s, is_in_doubt in ((LEASE_S - 1, True), (2, False)):
+        quiet.clock.advance(passed_s)
+        quiet.process.renew()
+        inbox.release(inbox.claim())
+        assert bool(inbox._doubtful) is is_in_doubt
+
+
 def test_an_exchange_whose_answer_was_lost(quiet: Quiet, direct: Quiet, proxy: CuttingProxy) -> None:
     """The first is finished and the next is claimed, but nobody was told: both are found out."""
     quiet.queue.outbox("me").notice("work", "DO", "second")

@@ -219,7 +219,7 @@ class Process:
         self._said: tuple[str, str | None] = "", None
         self._database = database
         self._store = ProcessStore(database)
-        self._clock = clock
+        self.clock = clock
         self._lease_us = int(settings.lease_s * MICROS)
         self._leased_until = float("-inf")  # by the local clock, which can only make us stop sooner
         self._unbroken_since = float("inf")
@@ -228,7 +228,7 @@ class Process:
         self._lock = threading.Lock()
 
     def register(self) -> None:
-        started = self._clock.monotonic()
+        started = self.clock.monotonic()
         with self._database.beats.single() as tx:
             self._until_us = self._store.register(tx, self.id, self.settings.name, self._lease_us, self.identity)
         self._unbroken_since = started
@@ -236,7 +236,7 @@ class Process:
 
     def renew(self) -> None:
         """One beat. Raises `ProcessDead` when another process has declared this one dead."""
-        started = self._clock.monotonic()
+        started = self.clock.monotonic()
         with self._database.beats.single() as tx:
             until_us = self._store.renew(tx, self.id, self._lease_us, *self._said)
         if until_us is None:
@@ -267,12 +267,12 @@ class Process:
 
     @property
     def is_leased(self) -> bool:
-        return self._clock.monotonic() < self._leased_until
+        return self.clock.monotonic() < self._leased_until
 
     @property
     def may_declare_dead(self) -> bool:
         """Rule 3: only who has held its own lease for a full lease may say that another's ran out."""
-        return self.is_leased and self._clock.monotonic() - self._unbroken_since >= self.settings.lease_s
+        return self.is_leased and self.clock.monotonic() - self._unbroken_since >= self.settings.lease_s
 
     def mark_dead(self) -> list[str]:
         """Declare dead whoever's lease ran out, if this process may, and say who.

@@ -198,7 +198,7 @@ class Inbox:
             yield tick
         except CommitUnknown:
             with self._lock:
-                self._doubtful[tick] = time.monotonic()
+                self._doubtful[tick] = self._parts.process().clock.monotonic()
             raise
 
     def _settle_doubts(self, limit: int) -> list[Message]:
@@ -213,7 +213,7 @@ class Inbox:
                 with self._parts.database.glance() as tx:
                     held = self._parts.messages.claimed_by_tick(tx, self.name, process.id, tick)
                 self._found += held
-                if held or time.monotonic() - since > process.settings.lease_s:
+                if held or process.clock.monotonic() - since > process.settings.lease_s:
                     del self._doubtful[tick]
             given, self._found = self._found[:limit], self._found[limit:]
             return given
