@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo serve harvest flights test verify check docs bench-queue bench-log bench-flow bench-delivery bench-actors bench-corrections bench-desk bench-supervision bench-gateway bench-console soak-queue soak-flow simulate chaos-delivery chaos-up chaos-flights lock clean
+.PHONY: help demo serve harvest flights test verify check docs bench-queue bench-log bench-flow bench-delivery bench-actors bench-corrections bench-desk bench-supervision bench-gateway bench-console soak-queue soak-flow simulate steady chaos-delivery chaos-up chaos-flights lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -89,6 +89,11 @@ soak-flow: ## ten million records through a flow: the driver's memory must not g
 simulate: ## the election and the watch in a simulated world of faults: 1,000 seeds with 3, 5 and 7 peers (takes a minute)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m simulation $(ARGS)
+
+steady: ## the realtime tests N times on a machine in trouble: cores busy, a slow disk, processes stopped at random (N=20 takes two hours)
+	@scripts/bootstrap dev
+	@scripts/bootstrap --cc
+	@.venv/bin/python -m steady --rounds $(or $(N),20) $(ARGS)
 
 chaos-delivery: ## three stages on Kafka and PostgreSQL under 200 random kills: every record in one place (over half an hour)
 	@scripts/bootstrap dev
