@@ -93,7 +93,7 @@ def _say(outcome: Outcome, given: argparse.Namespace, console: Console) -> None:
     if not outcome.holds:
         words = [".venv/bin/python", "-m", "steady", "--repeat", str(outcome.seed)]
         words += [f"--busy={given.busy}", f"--delay-ms={given.delay_ms}", f"--pause={given.pause:g}"]
-        console.print(f"  output: {outcome.log}")
+        console.print(f"  output: {outcome.output}")
         console.print(f"  again:  {shlex.join([*words, '--', *given.pytest] if given.pytest else words)}")
 
 

@@ -29,7 +29,7 @@ class Outcome:
     stops: int
     delayed: int
     took_s: float
-    log: str
+    output: str  # where to look
     problems: list[str]
 
     @property

@@ -48,12 +48,13 @@ class Round:
         self._arguments = list(arguments or SET)
         self._load = load
         self._log = home / f"{name}.log"
+        self._failures = home / f"{name}.failures.txt"
         self._results = home / f"{name}.tests.jsonl"
         self._stops = home / f"{name}.stops.jsonl"
         self._mark = f"{MARK}={uuid.uuid4()}"
 
     def run(self, number: int) -> Outcome:
-        for each in (self._log, self._results, self._stops):  # of one that was interrupted
+        for each in (self._log, self._failures, self._results, self._stops):  # of one that was interrupted
             each.unlink(missing_ok=True)
             each.touch()
         began = time.monotonic()
@@ -74,7 +75,7 @@ class Round:
             stops=len(stops),
             delayed=delayed,
             took_s=round(time.monotonic() - began, 1),
-            log=str(self._log),
+            output=str(self._failures if ids["failed"] else self._log),
             problems=[],
         )
         self._say_what_was_stopped(tests, stops)
@@ -110,7 +111,11 @@ class Round:
     def _environment(self, library: Preload) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("TOWPATH_")}
         name, _, value = self._mark.partition("=")
-        ours = {name: value, recorder.VARIABLE: str(self._results.resolve())}
+        ours = {
+            name: value,
+            recorder.RESULTS: str(self._results.resolve()),
+            recorder.FAILURES: str(self._failures.resolve()),
+        }
         return {**kept, **library.environment(self._load.delay_ms), **ours}
 
     def _stopper(self, library: Preload, root: int) -> list[str]:
@@ -136,8 +141,8 @@ class Round:
             time.sleep(TICK_S)
 
     def _say_what_was_stopped(self, tests: list[dict[str, Any]], stops: list[dict[str, Any]]) -> None:
-        """At the end of the log, for each test that has failed."""
-        with self._log.open("a") as log:
+        """After what the tests that failed have said, for each of them."""
+        with self._failures.open("a") as log:
             for test in tests:
                 if test["outcome"] == "failed":
                     took_s = test["ended"] - test["began"]

@@ -198,5 +198,5 @@ def test_a_round(holds: bool, tmp_path: Path) -> None:
         assert (outcome.passed, names, outcome.problems) == (4, [], [])
     else:
         assert (outcome.passed, names) == (2, ["test_that_fails", "test_that_fails_in_the_end"])
-        assert "what it said" in Path(outcome.log).read_text()
+        assert "what it said" in Path(outcome.output).read_text()
     assert [look(int(pid)) for pid in pids.read_text().split()] == [None]

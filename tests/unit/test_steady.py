@@ -15,7 +15,7 @@ from steady.plan import Running, Strike, family, seed_of, strikes, victims
 
 PYTEST = 100
 GOOD = Outcome(
-    number=1, seed=7, passed=3, failed=[], skipped=[], stops=20, delayed=500, took_s=200.0, log="log", problems=[]
+    number=1, seed=7, passed=3, failed=[], skipped=[], stops=20, delayed=500, took_s=200.0, output="log", problems=[]
 )
 
 
