@@ -118,8 +118,10 @@ def _signal(send: Callable[[int, int], None], number: int, which: signal.Signals
 
 def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
+    is_late = False
     while not condition():
-        if time.monotonic() > deadline:
+        if is_late:
             return False
         time.sleep(POLL_S)
+        is_late = time.monotonic() > deadline  # before the last look: this process may have stood still until now
     return True

@@ -92,16 +92,18 @@ class Server(ABC):
         """Wait until it answers; `tick` is called many times a second meanwhile."""
         deadline = time.monotonic() + self.start_timeout_s
         missed = 0
+        is_late = False
         while not self.is_healthy():
             # Seen twice: in the moment in which one program becomes another it seems to be neither.
             missed = 0 if self.is_running else missed + 1
             if missed > 1:
                 self._give_up("ended while it was starting")
-            if time.monotonic() > deadline:
+            if is_late:
                 self._give_up(f"did not answer within {self.start_timeout_s:g} s")
             if tick is not None:
                 tick()
             time.sleep(POLL_S)
+            is_late = time.monotonic() > deadline  # before the last look: this process may have stood still until now
 
     def _give_up(self, what_happened: str) -> NoReturn:
         why, log = reason(self.log_tail(LOG_LINES_SEARCHED)), self.logs[0]

@@ -12,12 +12,16 @@ INTERVAL_S = 0.01
 
 
 def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "the condition") -> T:
-    """Call `condition` until what it returns is true, and return that; raise `TimeoutError` after the limit."""
+    """Call `condition` until what it returns is true, and return that; raise `TimeoutError` after the limit.
+
+    It is called once more after the limit: this process may have stood still since the call before.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
+        is_late = time.monotonic() > deadline
         found = condition()
         if found:
             return found
-        if time.monotonic() > deadline:
+        if is_late:
             raise TimeoutError(f"{what} did not come true within {timeout_s:g} s; the last value was {found!r}")
         time.sleep(INTERVAL_S)

@@ -159,12 +159,14 @@ class Keeper:
         }
 
     def _write_rest(self) -> None:
+        """What the launch has written is in the pipe by now, and fits into one chunk. Others are waited for."""
+        is_open = self._copy()
         deadline = time.monotonic() + REST_S
         poll = select.poll()
         poll.register(self._output, select.POLLIN)
-        while time.monotonic() < deadline:
-            if poll.poll(max(0.0, deadline - time.monotonic()) * 1000) and not self._copy():
-                break
+        while is_open and time.monotonic() < deadline:
+            if poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                is_open = self._copy()
         self._log.close()
 
 

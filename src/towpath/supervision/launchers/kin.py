@@ -66,17 +66,19 @@ def kin(sign: str, session: int | None = None) -> Iterator[int]:
 def end_kin(sign: str, session: int | None, timeout_s: float) -> list[int]:
     """End by force all that belongs to a launch, also what is started meanwhile; who is left after that time."""
     deadline = time.monotonic() + timeout_s
+    is_late = False
     while True:
         if session is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(session, signal.SIGKILL)
         left = list(kin(sign, session))
-        if not left or time.monotonic() > deadline:
+        if not left or is_late:
             return left
         for pid in left:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(STEP_S)
+        is_late = time.monotonic() > deadline  # after a try: this process may have stood still until now
 
 
 def _runs(fields: list[str]) -> bool:
