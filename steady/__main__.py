@@ -24,7 +24,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     given = _arguments()
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it, and so would pytest
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception: all processes are ended with it
     try:

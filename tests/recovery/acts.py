@@ -24,7 +24,7 @@ from towpath.settings import LoggingSettings
 from towpath.testing.journal import Journal
 from towpath.testing.ledger import Ledger, read_ledger
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_until
+from towpath.testing.waiting import wait_until, wait_while_it_goes_on
 
 INBOX = "work"
 ASKER = "asker"
@@ -88,7 +88,7 @@ def recover(runtime: Runtime, journal: Journal, args: Args) -> None:
     """What a fresh process does after a death: work until all is at rest, and fetch every answer."""
     worker = _worker(runtime, journal, args)
     worker.start()
-    wait_until(lambda: _is_at_rest(runtime), SETTLE_S, "all at rest")
+    wait_while_it_goes_on(lambda: _is_at_rest(runtime), lambda: _states(runtime), SETTLE_S, "all at rest")
     worker.stop()
     box = runtime.queue.outbox(ASKER)
     for request in read_ledger(runtime.database).asked:
@@ -224,6 +224,10 @@ def _worker(runtime: Runtime, journal: Journal, args: Args) -> Worker:
         return {"came": "later"}
 
     return worker
+
+
+def _states(runtime: Runtime) -> list[object]:
+    return [(message.id, message.state, message.attempts) for message in read_ledger(runtime.database).asked]
 
 
 def _is_at_rest(runtime: Runtime) -> bool:

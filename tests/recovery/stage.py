@@ -17,8 +17,8 @@ from towpath.queue import MessageState
 from towpath.testing.accounting import handled_again, problems
 from towpath.testing.journal import Entry, entries
 from towpath.testing.ledger import Ledger, read_ledger, verify_schema
-from towpath.testing.processes import ChildProcess
-from towpath.testing.waiting import wait_until
+from towpath.testing.processes import WAIT_S, ChildProcess
+from towpath.testing.waiting import wait_until, wait_while_it_goes_on
 
 ROOT = Path(__file__).parents[2]
 POLLING = {"poll_s": 0.5, "caretaker_s": 0.05}
@@ -74,8 +74,10 @@ class Stage:
         return self._ended_at_exit.enter_context(child)
 
     def run(self, act: str, **options) -> None:
-        """Let a child do an act to its end."""
-        self.start(act, **options).wait_done()
+        """Let a child do an act to its end, as long as it gets anywhere."""
+        child = self.start(act, **options)
+        wait_while_it_goes_on(lambda: not child.is_running, lambda: len(self.journal()), WAIT_S, f"the end of {act!r}")
+        child.wait_done()
 
     def crash(self, act: str, crash_at: str, **options) -> None:
         """Let a child do an act until it dies at the point; dying in any other way is a failure."""

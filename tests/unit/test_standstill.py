@@ -19,7 +19,7 @@ from towpath.supervision.launchers import keeper, kin
 from towpath.supervision.launchers.home import LaunchHome
 from towpath.testing import waiting
 
-HOURS_S = 7200.0
+HOURS_S = 3600.0
 
 
 @dataclass
@@ -71,6 +71,16 @@ def test_a_test_gives_up(clock: Standing) -> None:
     with pytest.raises(TimeoutError, match="within 10 s"):
         waiting.wait_until(lambda: False, 10)
     assert clock.now == pytest.approx(10, abs=0.1)
+
+
+def test_work_that_goes_on_may_take_any_time(clock: Standing) -> None:
+    waiting.wait_while_it_goes_on(lambda: clock.now > HOURS_S, lambda: int(clock.now) // 9, 10)
+
+
+def test_work_that_does_not_go_on_is_given_up(clock: Standing) -> None:
+    with pytest.raises(TimeoutError, match="nothing has changed"):
+        waiting.wait_while_it_goes_on(lambda: False, lambda: min(clock.now, 100), 10)
+    assert 100 < clock.now < 120
 
 
 def test_a_daemon_is_looked_at_again_before_its_time_is_over(comes_true: Callable[[], bool]) -> None:

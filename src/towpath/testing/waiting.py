@@ -25,3 +25,20 @@ def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = 
         if is_late:
             raise TimeoutError(f"{what} did not come true within {timeout_s:g} s; the last value was {found!r}")
         time.sleep(INTERVAL_S)
+
+
+def wait_while_it_goes_on(
+    condition: Callable[[], object], progress: Callable[[], object], still_s: float, what: str = "the condition"
+) -> None:
+    """Wait for the end of work, however long it takes: raise `TimeoutError` when nothing has changed for so long.
+
+    How long so many messages take says how fast the machine is. That none of them gets any further is a fault.
+    """
+    seen, since = progress(), time.monotonic()
+    while not condition():
+        is_late = time.monotonic() - since > still_s
+        if (now := progress()) != seen:
+            seen, since = now, time.monotonic()
+        elif is_late:
+            raise TimeoutError(f"{what} did not come true, and nothing has changed for {still_s:g} s: {seen!r}")
+        time.sleep(INTERVAL_S)
