@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: list[Score] = []
     started = time.monotonic()
     for number, core in enumerate(cores, start=1):
-        notes = Notes(core)
+        notes = Notes(core, keep_killed=asked.survivors)
         if asked.again:
             notes.fates.clear()
         try:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"error: {error}", file=sys.stderr)
             return 2
         found.append(scores.score_of(core, notes.fates, known))
-    if asked.survivors:
+    if asked.show:
         _show_survivors(found, known)
     _show(found, time.monotonic() - started)
     if not asked.core:
@@ -49,7 +49,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__, usage='make mutants ARGS="[options]"')
     names = [each.name for each in CORES]
     parser.add_argument("--core", action="append", choices=names, help="only this one; can be given several times")
-    parser.add_argument("--survivors", action="store_true", help="show the change of each fault that nobody noticed")
+    parser.add_argument("--show", action="store_true", help="show the change of each fault that nobody noticed")
+    parser.add_argument("--survivors", action="store_true", help="tests were only added: try again what has survived")
     parser.add_argument("--again", action="store_true", help="try every fault, also those that were tried before")
     parser.add_argument("--write", action="store_true", help="put the scores into docs/reference/mutation.md")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="faults tried at once (%(default)s)")

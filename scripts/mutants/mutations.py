@@ -48,19 +48,11 @@ class Mutation:
 
 
 def mutations_of(source: str) -> list[Mutation]:
-    """All of them in the order of their places, each text once. None of them is a syntax error."""
+    """All of them in the order of their places, each text once."""
     finder = _Finder(source)
     finder.visit(ast.parse(source))
     found = {(each.start, each.stop, each.after): each for each in finder.found}
-    return [found[place] for place in sorted(found) if _is_readable(found[place].applied(source))]
-
-
-def _is_readable(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except SyntaxError:
-        return False
-    return True
+    return [found[place] for place in sorted(found)]
 
 
 class _Finder(ast.NodeVisitor):

@@ -50,26 +50,29 @@ def mutants_of(core: Core) -> list[Mutant]:
 class Notes:
     """What became of the faults of a core, kept in a file line by line: a run that is ended goes on where it was.
 
-    What was found with other sources or other tests does not count.
+    What was found with other sources or other tests does not count. Who has only added tests may keep what was killed.
     """
 
-    def __init__(self, core: Core, folder: Path = FOLDER) -> None:
+    def __init__(self, core: Core, folder: Path = FOLDER, *, keep_killed: bool = False) -> None:
         self._path = folder / f"{core.name.replace(' ', '-')}.jsonl"
-        self._head = _digest([*core.source_paths, *core.test_paths, *sorted(Path(__file__).parent.glob("*.py"))])
-        self.fates = self._read()
+        program = [Path(__file__).with_name(name) for name in ("mutations.py", "trial.py")]
+        self._head = [_digest([*program, *core.source_paths]), _digest(core.test_paths)]
+        self.fates = self._read(keep_killed)
 
-    def _read(self) -> dict[str, Fate]:
+    def _read(self, keep_killed: bool) -> dict[str, Fate]:
         lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.exists() else []
-        if not lines or lines[0] != self._head:
+        whole = [json.loads(line) for line in lines if line.endswith("]")]  # the last one may have been cut off
+        head, *rest = whole or [[]]
+        if head[:1] != self._head[:1] or (head != self._head and not keep_killed):
             return {}
-        # The last line may have been cut off.
-        return {id: Fate(fate) for id, fate in (json.loads(line) for line in lines[1:] if line.endswith("]"))}
+        fates = {id: Fate(fate) for id, fate in rest}
+        return {id: fate for id, fate in fates.items() if head == self._head or fate is not Fate.SURVIVED}
 
     def begin(self) -> None:
         """Make the file new, with what is known."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        lines = [self._head, *(json.dumps([id, fate]) for id, fate in self.fates.items())]
-        self._path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        lines = [self._head, *([id, fate] for id, fate in self.fates.items())]
+        self._path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
 
     def add(self, id: str, fate: Fate) -> None:
         self.fates[id] = fate

@@ -33,6 +33,8 @@ def judged(passed: int, failures: dict[str, int]) -> Verdict | None:
         (0, {"a": 100}, ("a", 1.0, 100)),
         (20, {"a": 40, "b": 40}, None),  # an outage has one cause
         (0, {"a": 50, "b": 50}, ("a", 0.5, 100)),
+        (0, {"b": 50, "a": 50}, ("a", 0.5, 100)),  # of equals the first by name, whichever came first
+        (10, {"a": 30, "b": 60}, ("b", 0.6, 100)),
         (100, {}, None),
         (0, {}, None),
         (0, {"a": 1_000_000}, ("a", 1.0, 1_000_000)),
@@ -64,6 +66,16 @@ def test_what_is_older_than_the_window_does_not_count() -> None:
     judge.saw("label", 0, {"a": 100}, NOW)
     assert judge.verdict("label", NOW + 9 * S) is not None
     assert judge.verdict("label", NOW + 10 * S) is None
+
+
+def test_records_are_counted_by_tenths_of_the_window() -> None:
+    """What comes just before a tenth ends is as old as what came at its beginning."""
+    judge = Judge(SETTINGS)
+    judge.saw("label", 0, {"a": 100}, NOW + 999_999)
+    assert judge.verdict("label", NOW + 9_999_999) is not None
+    assert judge.verdict("label", NOW + 10 * S) is None
+    judge.saw("label", 0, {"a": 100}, NOW + 10 * S)
+    assert judge.verdict("label", NOW + 19_999_999) is not None
 
 
 def test_few_records_are_never_an_outage() -> None:
@@ -128,7 +140,32 @@ def test_after_a_large_step_back_the_future_is_forgotten() -> None:
     assert judge.verdict("label", NOW) is None
 
 
+def test_what_lies_a_whole_window_ahead_is_forgotten() -> None:
+    judge = Judge(SETTINGS)
+    judge.saw("label", 0, {"a": 100}, NOW)
+    assert judge.verdict("label", NOW - 10 * S + 1) is not None
+    assert judge.verdict("label", NOW - 10 * S) is None
+
+
 # Bounds
+
+
+def test_fifty_causes_are_told_apart_in_each_place() -> None:
+    judge = Judge(SETTINGS)
+    judge.saw("label", 0, {f"cause-{number}": 2 for number in range(50)}, NOW)
+    assert len(judge.to_value()["label"]["causes"]) == 50
+    judge.saw("label", 0, {"rare": 1, "frequent": 3}, NOW)
+    causes = judge.to_value()["label"]["causes"]
+    assert len(causes) == 50
+    assert "frequent" in causes
+    assert "rare" not in causes
+
+
+def test_a_hundred_places_are_kept() -> None:
+    judge = Judge(SETTINGS)
+    for number in range(101):
+        judge.saw(f"views-{number}", 0, {"a": 100}, NOW)
+    assert [*judge.to_value()] == [f"views-{number}" for number in range(1, 101)]
 
 
 def test_memory_is_bounded_and_the_large_cause_stays() -> None:

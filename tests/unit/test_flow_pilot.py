@@ -26,6 +26,7 @@ from towpath.flow.pilot import (
     move_event,
 )
 from towpath.flow.wish import POSSIBLE, WishKind
+from towpath.settings import FlowSettings
 
 CONFIGURE, EXTRACT, TRANSFORM, LOAD, ERRORS, RETRY, HELD, RESET, PAUSED, STOPPED, HALTED = PilotState
 WORKING = [CONFIGURE, EXTRACT, TRANSFORM, LOAD, ERRORS, RESET]
@@ -128,6 +129,34 @@ def test_moved(state: PilotState, to: PilotState) -> None:
     assert (after.state, after.since, after.next_try, after.resumes, after.reason) == (to, NOW + 1, None, None, "")
 
 
+AFTER_SUCCESS = {
+    CONFIGURE: EXTRACT,
+    EXTRACT: TRANSFORM,
+    TRANSFORM: LOAD,
+    LOAD: ERRORS,
+    ERRORS: EXTRACT,
+    RESET: CONFIGURE,
+}
+
+
+@pytest.mark.parametrize("to", PilotState)
+@pytest.mark.parametrize("state", WORKING)
+def test_only_what_comes_after_success_ends_the_count_of_failures(state: PilotState, to: PilotState) -> None:
+    if to not in MOVES[state] - {RETRY, HELD}:
+        return
+    after = replace(at(state), attempt=3, failing=state).moved(to, NOW + 1)
+    assert (after.attempt, after.failing) == ((0, None) if to is AFTER_SUCCESS[state] else (3, state))
+    other = RESET if state is LOAD else LOAD
+    assert replace(at(state), attempt=3, failing=other).moved(to, NOW + 1).attempt == 3, "another state has failed"
+
+
+def test_a_batch_is_given_with_a_move() -> None:
+    assert at(EXTRACT).moved(TRANSFORM, NOW).batch_id == 7
+    after = replace(at(EXTRACT), uncategorised=2).moved(TRANSFORM, NOW, batch_id=8)
+    assert (after.batch_id, after.uncategorised) == (8, 0)
+    assert at(LOAD).with_batch(8).batch_id == 8
+
+
 Came = dict[PilotState, tuple[PilotState, PilotState | None]]  # to which state, and what it resumes
 
 SAME: Came = {state: (RETRY, state) for state in WORKING}
@@ -172,6 +201,18 @@ def test_failed(state: PilotState, code: ErrorCode) -> None:
     assert (after.next_try is not None) == (after.state is not RESET)
 
 
+@pytest.mark.parametrize("state", [*WORKING, HELD])
+def test_only_work_on_a_batch_lays_a_failure_on_it(state: PilotState) -> None:
+    before = replace(at(state), uncategorised=1)
+    after = before.failed(trouble(ErrorCode.UNCATEGORISED), NOW, WAITS)
+    assert after.uncategorised == (2 if state in (TRANSFORM, LOAD, ERRORS, HELD) else 1)
+
+
+def test_another_state_that_fails_has_not_failed_before() -> None:
+    after = replace(at(TRANSFORM), failing=LOAD, attempt=4).failed(trouble(), NOW, WAITS)
+    assert (after.failing, after.attempt) == (TRANSFORM, 1)
+
+
 @sweep("state", PilotState)
 def test_held(state: PilotState) -> None:
     if state not in (TRANSFORM, LOAD, HELD):
@@ -191,6 +232,11 @@ def test_resumed(state: PilotState) -> None:
             at(state).resumed(NOW + 1)
         return
     assert at(state).resumed(NOW + 1).state is expected
+
+
+def test_a_wait_for_nothing_cannot_be_ended() -> None:
+    with pytest.raises(IllegalFlowMove, match="is retry and cannot become resumed"):
+        Pilot(RETRY, NOW).resumed(NOW)
 
 
 RESTS: dict[PilotState, Callable[[Pilot, str, int], Pilot]] = {
@@ -227,12 +273,37 @@ def test_json_round_trip(state: PilotState) -> None:
     assert Pilot.from_json(pilot.to_json()) == pilot
 
 
+def test_what_is_stored() -> None:
+    pilot = Pilot(RETRY, NOW, resumes=LOAD, failing=LOAD, last_error=trouble())
+    assert pilot.to_value() == {
+        "state": "retry",
+        "since": NOW,
+        "attempt": 0,
+        "next_try": None,
+        "resumes": "load",
+        "failing": "load",
+        "last_error": {"code": 6, "step": "label", "message": "it broke", "at": 0},
+        "batch_id": None,
+        "uncategorised": 0,
+        "reason": "",
+    }
+    again = Pilot.from_json(pilot.to_json())
+    assert again.state is RETRY, "not a text that is equal to it"
+    assert again.resumes is LOAD
+    assert again.failing is LOAD
+
+
+def test_json_of_an_older_towpath_can_be_read() -> None:
+    assert Pilot.from_value({"state": "load", "since": NOW}) == Pilot(LOAD, NOW)
+
+
 def test_json_of_a_newer_towpath_can_be_read() -> None:
     assert Pilot.from_value({**at(LOAD).to_value(), "mood": "fine"}) == at(LOAD)
 
 
 def test_a_new_one_has_not_been_started() -> None:
     assert (Pilot.new(NOW).state, Pilot.new(NOW).since) == (STOPPED, NOW)
+    assert Pilot.new(NOW).reason
     assert Pilot.new(NOW).started(NOW).state is CONFIGURE
 
 
@@ -244,6 +315,17 @@ def test_waits_double_up_to_the_limit() -> None:
     assert waits[:4] == [0.2, 0.4, 0.8, 1.6]
     assert waits[8:] == [51.2, 60.0, 60.0, 60.0, 60.0]
     assert WAITS.before(10**6) / MICROS == 60.0
+
+
+def test_the_settings_say_from_where_to_where_waits_grow() -> None:
+    waits = Waits.of(FlowSettings(retry_least_s=0.5, retry_most_s=3.0), Middle())
+    assert [waits.before(attempt) for attempt in (1, 2, 3, 4, 5)] == [
+        500_000,
+        1_000_000,
+        2_000_000,
+        3_000_000,
+        3_000_000,
+    ]
 
 
 def test_waits_are_spread() -> None:
@@ -355,6 +437,13 @@ def test_a_move_is_told_with_its_cause() -> None:
         "code": 6,
         "step": "label",
     }
+
+
+@pytest.mark.parametrize(("before", "after", "told"), [(7, None, 7), (None, 7, 7), (7, 8, 8), (None, None, None)])
+def test_a_move_is_told_with_its_batch(before: int | None, after: int | None, told: int | None) -> None:
+    """Also the one that ends it."""
+    event = move_event("views", "main", replace(at(ERRORS), batch_id=before), replace(at(EXTRACT), batch_id=after))
+    assert event.data["batch_id"] == told
 
 
 def test_an_old_error_is_not_told_again() -> None:

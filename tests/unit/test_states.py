@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from towpath.errors import UnknownState
-from towpath.queue.state import BY_HAND, MOVES, TERMINAL, MessageState, Move
+from towpath.queue.state import BY_HAND, MOVES, TERMINAL, MessageState, Move, OnOwnerDeath
 
 CHART = Path(__file__).resolve().parents[2] / "docs" / "reference" / "states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)
@@ -61,3 +61,8 @@ def test_unknown_state_says_what_is_allowed(text: str) -> None:
         MessageState.named(text)
     assert caught.value.state == text
     assert caught.value.allowed == tuple(MessageState)
+
+
+def test_what_becomes_of_a_message_whose_owner_died_is_stored_under_these_names() -> None:
+    """Rows of inboxes have them, and the SQL that frees messages asks for them."""
+    assert {each.name: each.value for each in OnOwnerDeath} == {"AGAIN": "again", "ERR": "err", "DEAD": "dead"}
