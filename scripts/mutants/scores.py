@@ -55,8 +55,8 @@ class Notes:
 
     def __init__(self, core: Core, folder: Path = FOLDER, *, keep_killed: bool = False) -> None:
         self._path = folder / f"{core.name.replace(' ', '-')}.jsonl"
-        program = [Path(__file__).with_name(name) for name in ("mutations.py", "trial.py")]
-        self._head = [_digest([*program, *core.source_paths]), _digest(core.test_paths)]
+        program = Path(__file__).with_name("mutations.py")
+        self._head = [_digest([program, *core.source_paths]), _digest(core.test_paths)]
         self.fates = self._read(keep_killed)
 
     def _read(self, keep_killed: bool) -> dict[str, Fate]:

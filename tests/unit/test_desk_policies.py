@@ -58,6 +58,7 @@ def test_without_a_rule_it_is_isolated() -> None:
         {"exception": KeyError},
         {"where": "value.country = 'DE'"},
         {"where": "key = '7' and headers.source = 'shop' and message contains 'price'"},
+        {"where": "headers.odd = '\ufffd' and headers.none is null and headers.source is not null"},
         {"where": "step = 'priced' and code = 9 and exception = 'KeyError' and attempts = 1"},
         {"step": "priced", "code": 9, "exception": "KeyError", "where": "value.country = 'DE'"},
     ],
@@ -133,6 +134,27 @@ def test_a_record_that_cannot_be_read_does_not_fit_and_is_counted(value: bytes |
     rules = policies((APPROVED, {"where": "value.country is null"}), (repeat(1), {"where": "code = 9"}))
     assert rules.decide("shop", failure(), 1, record(value)) == Again(None, "shop/code/1/1")
     assert rules.unreadable == {"shop/code/1/0": 1}
+
+
+def test_a_key_may_be_missing_or_no_text() -> None:
+    rules = policies((repeat(1), {"where": "key is null"}), (repeat(2), {"where": "key = 'a\ufffd'"}))
+    assert rules.decide("shop", failure(), 1, record(key=None)) == Again(None, "shop/code/1/0")
+    assert rules.decide("shop", failure(), 1, record(key=b"a\xff")) == Again(None, "shop/code/1/1")
+
+
+def test_a_body_of_sixteen_megabytes_is_read_and_no_larger_one() -> None:
+    rules = policies((repeat(1), {"where": "value contains 'aa'"}))
+    largest = b'"' + b"a" * ((16 << 20) - 2) + b'"'
+    assert rules.decide("shop", failure(), 1, record(largest)) == Again(None, "shop/code/1/0")
+    assert rules.decide("shop", failure(), 1, record(largest + b" ")) == Isolate()
+    assert rules.unreadable == {"shop/code/1/0": 1}
+
+
+def test_what_is_not_said_of_a_decision() -> None:
+    assert Isolate().rule is None
+    assert Again(1.0, "a rule").jitter_s == 0.0
+    assert Correct(Isolate()).rule == ""
+    assert Salvage(("phone",), "a rule").then == Isolate()
 
 
 def test_a_body_is_read_only_where_it_is_asked_for() -> None:

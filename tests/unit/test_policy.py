@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
@@ -13,11 +14,14 @@ from towpath.errors import BadExpression, BadPolicy
 from towpath.policy import (
     Ignore,
     Isolate,
+    Match,
     Policy,
+    RepeatAfter,
     Rule,
     constant,
     correct,
     delays,
+    described,
     exponential,
     ignore,
     isolate,
@@ -86,7 +90,7 @@ def test_a_date_counts_to_its_end(until: Any, end: datetime) -> None:
         (lambda: repeat(3, then=repeat(2)), "isolate or an approved ignore"),
         (lambda: repeat(3, then="isolate"), "no policy"),  # type: ignore[arg-type]
         (lambda: repeat_after("5m"), "needs delays"),  # type: ignore[arg-type]
-        (lambda: repeat_after(constant("5m", times=2), jitter="soon"), "jitter"),
+        (lambda: repeat_after(constant("5m", times=2), jitter="soon"), "jitter is"),
         (lambda: correct(then=correct()), "one mending"),
         (lambda: salvage(), "fields"),
         (lambda: salvage("a..b"), r"a\.\.b"),
@@ -96,11 +100,13 @@ def test_a_date_counts_to_its_end(until: Any, end: datetime) -> None:
         (lambda: Rule.of(isolate, step=""), "step="),
         (lambda: Rule.of(isolate, exception=3), "exception="),
         (lambda: Rule.of(isolate, where=3), "where="),
-        (lambda: Rule.from_json("isolate"), "a table"),
+        (lambda: Rule.from_json("isolate"), "a rule is a table"),
+        (lambda: policy_from_json(3), "a policy is a table"),
+        (lambda: policy_from_json({"policy": ["repeat"]}), "not one of"),
         (lambda: Rule.from_json({"policy": "forget"}), "ignore, isolate"),
         (lambda: Rule.from_json({"policy": "repeat"}), "times"),
         (lambda: Rule.from_json({"policy": "repeat", "times": 2, "often": 3}), "often"),
-        (lambda: Rule.from_json({"policy": "repeat_after"}), "a table"),
+        (lambda: Rule.from_json({"policy": "repeat_after"}), "delays is a table"),
         (lambda: Rule.from_json({"policy": "salvage", "fields": "phone"}), "a list"),
         (lambda: Rule.from_json({"times": 3}), "policy=None"),
     ],
@@ -108,6 +114,61 @@ def test_a_date_counts_to_its_end(until: Any, end: datetime) -> None:
 def test_nonsense_is_refused_with_what_to_write(make: Any, what: str) -> None:
     with pytest.raises(BadPolicy, match=what):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "most"),
+    [
+        (lambda length: ignore(approved_by="A" * length, until="2027-01-31"), 200),
+        (repeat, 1_000),
+        (lambda count: salvage(*["phone"] * count), 50),
+    ],
+)
+def test_there_is_a_most_of_everything(make: Callable[[int], Policy], most: int) -> None:
+    assert isinstance(make(1), Policy)
+    assert isinstance(make(most), Policy)
+    for wrong in (0, most + 1):
+        with pytest.raises(BadPolicy):
+            make(wrong)
+
+
+@pytest.mark.parametrize("code", range(14))
+def test_a_rule_can_be_for_each_error_code(code: int) -> None:
+    assert Match.of(code=code).code == code
+
+
+@pytest.mark.parametrize("code", [-1, 14])
+def test_there_is_no_other_error_code(code: int) -> None:
+    with pytest.raises(BadPolicy, match="0 to 13"):
+        Match.of(code=code)
+
+
+def test_what_is_not_said_is_for_every_error() -> None:
+    assert Rule(isolate()).match == Match(step=None, code=None, exception=None, where=None)
+
+
+def test_repeats_at_once_do_not_wait() -> None:
+    assert [repeat(2).before(number) for number in (1, 2, 3)] == [0.0, 0.0, None]
+    assert RepeatAfter(constant("5m", times=1)).jitter_s == repeat_after(constant("5m", times=1)).jitter_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        (isolate(), "isolate"),
+        (correct(), "correct"),
+        (APPROVED, "ignore until 2027-02-01 00:00, approved by Ann Lee"),
+        (repeat(3, then=APPROVED), "repeat 3 times, then ignore"),
+        (repeat_after(exponential("1m", times=3)), "repeat after 1m, 2m, 4m, then isolate"),
+        (
+            repeat_after(constant("90s", times=1), jitter="30s"),
+            "repeat after 90s with up to 30s more, then isolate",
+        ),
+        (salvage("phone", "customer.email", then=repeat(2)), "salvage without phone, customer.email, then repeat"),
+    ],
+)
+def test_lists_show_a_policy_in_a_few_words(policy: Policy, words: str) -> None:
+    assert described(policy) == words
 
 
 def test_a_flow_keeps_its_rules_in_order() -> None:

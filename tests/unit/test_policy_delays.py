@@ -23,6 +23,12 @@ MINUTE = 60.0
         (exponential("1m", factor=2, times=6), [1, 2, 4, 8, 16, 32]),
         (exponential("1m", factor=3, times=5, maximum="1h"), [1, 3, 9, 27, 60]),
         (delays(["30s", "1m", timedelta(hours=2)]), [0.5, 1, 120]),
+        (exponential("1m", factor=1, times=3), [1, 1, 1]),
+        (exponential("1m", factor=100, times=2), [1, 100]),
+        (exponential("5m", times=3), [5, 10, 20]),
+        (exponential("5m", times=2, maximum="5m"), [5, 5]),
+        (exponential("100d", factor=10, times=3), [144_000, 366 * 1440, 366 * 1440]),
+        (linear("183d", times=2), [183 * 1440, 366 * 1440]),
     ],
 )
 def test_the_waits_are_those_that_were_said(made: Delays, expected: list[float]) -> None:
@@ -30,6 +36,47 @@ def test_the_waits_are_those_that_were_said(made: Delays, expected: list[float])
     assert [made.before(number) for number in range(1, len(expected) + 1)] == list(made.waits_s)
     assert made.before(0) is None
     assert made.before(len(expected) + 1) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "found_s"),
+    [
+        ("250ms", 0.25),
+        ("1s", 1),
+        (" 1.5 m ", 90),
+        ("2h", 7_200),
+        ("1d", 86_400),
+        ("366d", 31_622_400),
+        (31_622_400, 31_622_400),
+        (0, 0),
+        (0.0004, 0),
+        (0.0126, 0.013),
+        (timedelta(milliseconds=1), 0.001),
+    ],
+)
+def test_durations_to_the_millisecond(said: str | float | timedelta, found_s: float) -> None:
+    assert seconds(said) == found_s
+
+
+@pytest.mark.parametrize("said", ["366.1d", 31_622_400.001, -0.001, "1w", "1", "", "m", True])
+def test_a_duration_has_a_unit_and_is_at_most_a_leap_year(said: str | float) -> None:
+    with pytest.raises(BadPolicy, match="a duration is "):
+        seconds(said)
+
+
+@pytest.mark.parametrize(
+    ("duration_s", "text"), [(0, "0ms"), (0.25, "250ms"), (90, "90s"), (120, "2m"), (5400, "90m"), (172_800, "2d")]
+)
+def test_the_shortest_way_to_write_it(duration_s: float, text: str) -> None:
+    assert spelled(duration_s) == text
+
+
+def test_a_hundred_times_at_most() -> None:
+    assert constant("1s", times=100).times == 100
+    assert delays(["1s"] * 100).times == 100
+    for make in (lambda: constant("1s", times=101), lambda: delays(["1s"] * 101)):
+        with pytest.raises(BadPolicy, match="from 1 to 100"):
+            make()
 
 
 @pytest.mark.parametrize(
@@ -55,7 +102,16 @@ def test_json_and_back_is_the_same(made: Delays) -> None:
         ({"kind": "constant", "delay": "5 minutes", "times": 2}, "5 minutes"),
         ({"kind": "constant", "delay": "5m", "times": 0}, "from 1 to 100"),
         ({"kind": "constant", "delay": "5m", "times": True}, "from 1 to 100"),
-        ({"kind": "linear", "delay": "-5m", "times": 3}, "-5m"),
+        ({"kind": "linear", "delay": "-5m", "times": 3}, "the delay is written as"),
+        ({"kind": "constant", "delay": "soon", "times": 3}, "the delay is written as"),
+        ({"kind": "exponential", "delay": "soon", "times": 3}, "the delay is written as"),
+        ({"kind": "exponential", "delay": "1s", "times": 3, "maximum": "soon"}, "the maximum is written as"),
+        ({"kind": "delays", "delays": ["soon"]}, "a delay is written as"),
+        ({"kind": "delays", "delays": 3}, "a list"),
+        ({"kind": ["delays"]}, "constant, linear, exponential, delays"),
+        ({"kind": "linear", "delay": "184d", "times": 2}, "368"),
+        ({"kind": "exponential", "delay": "1h", "times": 3, "factor": 100.5}, "from 1 to 100"),
+        ({"kind": "exponential", "delay": "1h", "times": 3, "factor": True}, "from 1 to 100"),
         ({"kind": "linear", "delay": "100d", "times": 50}, "366"),
         ({"kind": "exponential", "delay": "1h", "times": 3, "maximum": "1m"}, "shorter than the first"),
         ({"kind": "exponential", "delay": "1h", "times": 3, "factor": 0.5}, "from 1 to 100"),
