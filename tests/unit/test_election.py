@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import asdict
 
 import pytest
 
@@ -279,8 +280,260 @@ def test_a_tick_before_its_time_does_nothing() -> None:
     assert election.tick(NOW + 0.01) == []
 
 
+def test_the_first_to_be_invited_by_a_coordinator_waits_its_time() -> None:
+    """A coordinator asks strangers every half second, not at once."""
+    election = electing()
+    election.tick(NOW)
+    election.receive(3, Accept(1, (1,)), NOW + 0.01)
+    assert election.next_tick(NOW) == pytest.approx(NOW + 0.01 + 0.5)
+    now = election.next_tick(NOW)
+    election.tick(now)
+    assert election.next_tick(now) == pytest.approx(now + 0.5)
+
+
+def test_an_electing_peer_asks_every_tenth_of_a_second() -> None:
+    election = electing()
+    assert election.next_tick(NOW - 5) == NOW
+    assert election.next_tick(NOW + 5) == NOW + 5
+    for number in range(3):
+        election.tick(NOW + number * 0.1001)
+        assert election.next_tick(NOW) == pytest.approx(NOW + number * 0.1001 + 0.1)
+    assert election.role is Role.ELECTING
+    election.tick(NOW + 0.5)
+    assert election.role is Role.COORDINATOR
+
+
+def test_followers_count_from_the_moment_it_leads() -> None:
+    """Whoever accepted early in a long election is not taken for silent at its end."""
+    election = electing()
+    election.tick(NOW)
+    election.receive(3, Accept(1, ()), NOW)
+    while election.role is Role.ELECTING:
+        election.tick(election.next_tick(NOW))
+    led_at = election.next_tick(NOW) - TIMING.reinvite_s
+    election.tick(led_at + TIMING.election_timeout_s)
+    assert election.members == {2, 3}, "just in time"
+    election.tick(led_at + TIMING.election_timeout_s + TIMING.reinvite_s + 0.01)
+    assert election.members == {2}
+
+
+def test_a_heartbeat_keeps_a_follower() -> None:
+    election = coordinator(followers=(1, 3))
+    now = election.next_tick(NOW)
+    election.receive(3, Heartbeat(9, True), now)
+    election.tick(now + TIMING.election_timeout_s)
+    assert election.members == {2, 3}
+
+
+def test_a_group_is_as_large_as_its_members() -> None:
+    assert coordinator().rank == Rank(0, True, 1, 2)
+    assert coordinator(term=4, followers=(1, 3)).rank == Rank(4, True, 3, 2)
+    assert member().members == {2, 3}
+    assert electing().members == {2}
+
+
+def test_the_term_is_what_is_reported_while_it_leads() -> None:
+    election = electing()
+    election.report(6, is_fit=True)
+    assert election.term == 0, "it leads nobody"
+    election.tick(NOW)
+    election.receive(3, Accept(1, (1,)), NOW)
+    assert election.term == 6
+    election.report(7, is_fit=False)
+    assert (election.term, election.is_fit) == (7, False)
+    follower = member()
+    follower.report(8, is_fit=True)
+    assert follower.term == 0, "its coordinator has not told one"
+
+
+def test_who_has_surrendered_has_no_followers_and_no_open_questions() -> None:
+    election = coordinator(me=2, peers=5, followers=(1, 4))
+    asked = election.tick(election.next_tick(NOW))
+    question = next(send.message.question for send in asked if isinstance(send.message, Invite))
+    election.receive(3, Invite(9, Rank(0, True, 9, 3)), NOW + 1)
+    assert election.members == {2, 3}
+    assert election.leave() == []
+    assert election.receive(5, Reject(question, 3), NOW + 1) == []
+    assert election.receive(3, Ok(question, 12), NOW + 1) == []
+    assert election.term == 0
+
+
+def test_the_new_leader_is_not_told_of_itself() -> None:
+    """It had followed before it was started again."""
+    election = coordinator(me=2, followers=(1, 3))
+    sends = election.receive(3, Invite(9, Rank(9, True, 1, 3)), NOW + 1)
+    assert [type(message) for message in only(sends, 3)] == [Accept, Heartbeat]
+    assert only(sends, 1) == [Change(3)]
+    accept = only(sends, 3)[0]
+    assert isinstance(accept, Accept)
+    assert accept.members == (1,)
+
+
+def test_a_rejection_without_a_rank_or_of_an_unknown_leader_changes_nothing() -> None:
+    election = electing(me=1, peers=4)
+    invite = only(election.tick(NOW), 2)[0]
+    assert isinstance(invite, Invite)
+    later = NOW + 0.5
+    assert election.receive(2, Reject(invite.question, 2), later) == []
+    assert election.receive(2, Reject(invite.question, None), later) == []
+    assert election.receive(2, Reject(invite.question, 99), later) == []
+    assert election.receive(3, Reject(invite.question, 4), later) == [], "it was not asked that"
+    election.receive(4, Accept(1, ()), later)
+    assert election.receive(2, Reject(invite.question, 4), later) == [], "it follows me already"
+    assert election.role is Role.ELECTING
+
+
+def test_a_leader_of_whom_it_is_told_is_asked_after_a_tenth_of_a_second() -> None:
+    election = electing(me=1, peers=4)
+    invite = only(election.tick(NOW), 2)[0]
+    assert isinstance(invite, Invite)
+    assert election.receive(2, Reject(invite.question, 3), NOW + 0.0999) == []
+    [send] = election.receive(2, Reject(invite.question, 3), NOW + 0.1001)
+    assert send.to == 3
+
+
+def test_who_is_sent_to_a_stranger_or_to_itself_elects() -> None:
+    for leader in (2, 99):
+        election = member()
+        election.receive(3, Change(leader), NOW)
+        assert (election.role, election.coordinator) == (Role.ELECTING, None)
+
+
+def test_who_is_told_of_a_change_knows_that_its_leader_lived() -> None:
+    election = member()
+    election.receive(3, Change(1), NOW + 0.9)
+    election.tick(NOW + 1.5)
+    assert election.role is Role.MEMBER
+    election.tick(NOW + 2.5)
+    assert election.role is Role.ELECTING
+
+
+def test_a_leader_that_has_a_database_or_acts_does_not_make_way() -> None:
+    for term, is_fit in ((5, False), (5, True), (0, True)):
+        election = coordinator(term=term, followers=(1, 3))
+        election.report(term, is_fit=is_fit)
+        assert election.receive(1, Heartbeat(8, is_fit=True), NOW) == [Send(1, Ok(8, term))]
+
+
+def test_who_elects_makes_way_for_nobody() -> None:
+    election = electing()
+    election.report(0, is_fit=False)
+    election.receive(1, Accept(1, ()), NOW)
+    assert election.receive(1, Heartbeat(8, is_fit=True), NOW) == [Send(1, Ok(8, 0))]
+
+
+def test_an_old_answer_proves_less_than_a_newer_one() -> None:
+    election = member()
+    first = election.tick(election.next_tick(NOW))[0].message
+    second = election.tick(election.next_tick(NOW))[0].message
+    assert isinstance(first, Heartbeat)
+    assert isinstance(second, Heartbeat)
+    election.receive(3, Ok(second.question, 4), NOW + 0.6)  # asked at half a second
+    election.receive(3, Ok(first.question, 4), NOW + 0.6)  # asked at a quarter
+    election.tick(NOW + 1.45)
+    assert election.role is Role.MEMBER
+    election.tick(NOW + 1.75)
+    assert election.role is Role.ELECTING
+
+
+def test_a_member_waits_exactly_its_time() -> None:
+    election = member()
+    election.tick(NOW + 1.0)
+    assert election.role is Role.MEMBER
+    election.tick(NOW + 1.25 + 0.01)
+    assert election.role is Role.ELECTING
+
+
+def test_an_answer_of_another_is_no_sign_of_life_of_the_leader() -> None:
+    election = member(peers=4)
+    question = election.tick(election.next_tick(NOW))[0].message
+    assert isinstance(question, Heartbeat)
+    election.receive(4, Ok(question.question, 9), NOW + 0.3)
+    assert election.term == 0
+
+
+def test_only_the_newest_questions_may_be_answered() -> None:
+    """Eight for each other peer: an answer that is later than that is to nothing."""
+    election = member()
+    questions = []
+    now = NOW
+    for _ in range(17):
+        now = election.next_tick(now)
+        message = election.tick(now)[0].message
+        assert isinstance(message, Heartbeat)
+        questions.append(message.question)
+        election.receive(3, Ok(message.question, 1), now)
+    assert len(set(questions)) == 17
+    election.receive(3, Ok(questions[0], 5), now)
+    assert election.term == 1, "forgotten"
+    election.receive(3, Ok(questions[1], 6), now)
+    assert election.term == 6
+
+
+def test_questions_begin_elsewhere_after_a_restart_and_stay_32_bits() -> None:
+    """So that an answer to a question before the restart is not one to ours."""
+    first, second = (Election(2, range(1, 4), TIMING, random.Random(seed), NOW).tick(NOW) for seed in (1, 2))
+    asked = [send.message for send in (*first, *second)]
+    numbers = [message.question for message in asked if isinstance(message, Invite)]
+    assert len(set(numbers)) == 4
+    assert max(numbers) > 1 << 16
+    assert numbers[1] == numbers[0] + 1
+
+
+class Last(random.Random):
+    """Draws the highest number that there is."""
+
+    def getrandbits(self, k: int) -> int:
+        return (1 << k) - 1
+
+
+def test_after_the_last_question_comes_the_first() -> None:
+    asked = Election(2, range(1, 4), TIMING, Last(), NOW).tick(NOW)
+    assert [send.message.question for send in asked if isinstance(send.message, Invite)] == [0, 1]
+
+
+def test_waits_are_spread() -> None:
+    waits = []
+    for seed in range(200):
+        election = Election(2, range(1, 4), Timing(), random.Random(seed), NOW)
+        election.tick(NOW)
+        waits.append(election.next_tick(NOW) - NOW)
+    assert 0.08 <= min(waits) < 0.085
+    assert 0.115 < max(waits) <= 0.12
+
+
+def test_the_times_are_those_of_the_documentation() -> None:
+    """A new coordinator within three seconds of the old one's death: a second to miss it, two for its lease."""
+    assert asdict(Timing()) == {
+        "election_timeout_s": 1.0,
+        "heartbeat_s": 0.25,
+        "invite_s": 0.1,
+        "invite_tries": 3,
+        "reinvite_s": 0.5,
+        "lease_s": 2.0,
+        "renew_s": 0.4,
+        "jitter": 0.2,
+    }
+
+
 @pytest.mark.parametrize(
-    "wrong", [{"heartbeat_s": 0.5}, {"renew_s": 1.0}, {"jitter": 1.0}, {"election_timeout_s": 0.5}]
+    "right", [{"election_timeout_s": 0.75}, {"renew_s": 0.5, "lease_s": 1.5}, {"jitter": 0.0}, {"jitter": 0.99}]
+)
+def test_times_that_just_work(right: dict[str, float]) -> None:
+    Timing(**right)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"jitter": -0.01},
+        {"renew_s": 0.7},
+        {"election_timeout_s": 0.74},
+        {"heartbeat_s": 0.5},
+        {"renew_s": 1.0},
+        {"jitter": 1.0},
+        {"election_timeout_s": 0.5},
+    ],
 )
 def test_times_that_cannot_work_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"must be|is a part"):

@@ -62,3 +62,45 @@ def test_a_member_that_reads_is_fit_and_one_that_cannot_is_not() -> None:
     assert tenure.is_fit(3.0)
     tenure.not_reached(3.0)
     assert not tenure.is_fit(3.6)
+
+
+def test_a_new_one_holds_nothing_and_asks_at_once() -> None:
+    tenure = Tenure(TIMING, 5.0)
+    assert tenure.term(5.0) == 0
+    assert tenure.is_fit(5.0), "nothing has been asked yet, so nothing has failed"
+    assert not tenure.is_fit(5.0 + TIMING.lease_s)
+    assert Tenure(TIMING, 5.0).due(Role.ELECTING, 4.9) is None
+    assert Tenure(TIMING, 5.0).due(Role.ELECTING, 5.0) is Ask.READ
+
+
+def test_until_when_an_answer_counts() -> None:
+    """Nine tenths of two seconds, from the question on."""
+    tenure = Tenure(TIMING, 0.0)
+    tenure.granted(3, asked_at=1.0)
+    assert tenure.term(2.79) == 3
+    assert tenure.term(2.81) == 0
+    tenure.granted(4, asked_at=2.0)
+    tenure.refused(asked_at=2.5)
+    assert tenure.term(2.5) == 0
+
+
+def test_when_it_asks_again() -> None:
+    tenure = Tenure(TIMING, 0.0)
+    tenure.due(Role.COORDINATOR, 0.0)
+    tenure.granted(3, asked_at=1.0)
+    assert [tenure.due(Role.COORDINATOR, at) for at in (1.39, 1.41)] == [None, Ask.RENEW]
+    tenure.refused(asked_at=2.0)
+    assert [tenure.due(Role.COORDINATOR, at) for at in (2.19, 2.21)] == [None, Ask.TAKE]
+    tenure.not_reached(3.0)
+    assert [tenure.due(Role.COORDINATOR, at) for at in (3.19, 3.21)] == [None, Ask.TAKE]
+    tenure.due(Role.MEMBER, 3.3)
+    tenure.read(asked_at=4.0)
+    assert [tenure.due(Role.MEMBER, at) for at in (4.99, 5.01)] == [None, Ask.READ]
+
+
+def test_an_answer_that_comes_late_does_not_make_it_look_older() -> None:
+    tenure = Tenure(TIMING, 0.0)
+    tenure.read(asked_at=4.0)
+    tenure.read(asked_at=3.0)
+    assert tenure.is_fit(5.9)
+    assert not tenure.is_fit(6.0)
