@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import struct
 
 import pytest
@@ -179,3 +181,165 @@ def test_senders_are_forgotten_before_they_fill_the_memory() -> None:
         assert replays.is_new(f"process-{number}", 1, 1, 0.0)
     assert not replays.is_new("steady", 1, 1, 0.0)
     assert len(replays._seen) == MOST_SENDERS
+
+
+# As it is written: other programs and other versions read it.
+
+IN_BYTES = [
+    (Invite(1, Rank(2, True, 3, 4)), 1, "00000001 0000000000000002 01 0003 0004"),
+    (Accept(1, (2, 3)), 2, "00000001 0002 0003"),
+    (Accept(1, ()), 2, "00000001"),
+    (Reject(1, 2), 3, "00000001 0002"),
+    (Reject(1, None), 3, "00000001 0000"),
+    (Reject(1, 2, Rank(3, False, 4, 5)), 3, "00000001 0002 0000000000000003 00 0004 0005"),
+    (Change(7), 4, "0007"),
+    (Heartbeat(1, True), 5, "00000001 01"),
+    (Ok(1, 2), 6, "00000001 0000000000000002"),
+    (Ping(1), 7, "0000000000000001"),
+    (Pong(1, 2), 8, "0000000000000001 0000000000000002"),
+]
+
+
+@pytest.mark.parametrize(("message", "kind", "body"), IN_BYTES)
+def test_messages_in_bytes(message: Message, kind: int, body: str) -> None:
+    assert encode_message(message) == (kind, bytes.fromhex(body))
+    assert decode_message(kind, bytes.fromhex(body)) == message
+
+
+@pytest.mark.parametrize(("kind", "body"), [(kind, body) for _, kind, body in IN_BYTES if kind != 2])
+def test_a_body_has_its_length(kind: int, body: str) -> None:
+    for wrong in (bytes.fromhex(body)[:-1], bytes.fromhex(body) + b"\x00"):
+        with pytest.raises(Malformed):
+            decode_message(kind, wrong)
+
+
+@pytest.mark.parametrize(("kind", "place"), [(1, 12), (3, 14)])
+def test_a_rank_is_fit_or_not(kind: int, place: int) -> None:
+    body = bytearray(
+        encode_message(Invite(1, Rank(2, True, 3, 4)) if kind == 1 else Reject(1, 2, Rank(2, True, 3, 4)))[1]
+    )
+    assert body[place] == 1
+    body[place] = 2
+    with pytest.raises(Malformed):
+        decode_message(kind, bytes(body))
+
+
+def test_a_packet_in_bytes() -> None:
+    """Made here as the first lines of the module describe it."""
+    key = hmac.digest(SECRET.encode(), b"towpath supervision barges", "sha256")
+    rest = b"\x06peer-1" + b"\x06peer-2" + bytes(7) + b"\x05"
+    cluster = hashlib.sha256(b"barges").digest()[:8]
+    sealing = sealer(boot=3)
+    for counter in (1, 2):
+        head = b"TP" + bytes([1, 7]) + struct.pack("!H", 30 + 22 + 16) + cluster + struct.pack("!QQ", 3, counter)
+        assert sealing.seal("peer-2", Ping(5)) == head + rest + hmac.digest(key, head + rest, "sha256")[:16]
+    assert sealing.me == "peer-1"
+
+
+def test_a_packet_is_at_most_so_long_that_one_frame_holds_it() -> None:
+    """Whatever is longer is dropped before it is read."""
+    key, cluster = packets._key(SECRET, CLUSTER), packets._cluster_id(CLUSTER)
+
+    def packet(length: int) -> bytes:
+        head = packets._HEAD.pack(packets.MAGIC, VERSION, 2, length, cluster, 1, 1)
+        rest = b"\x06peer-1\x06peer-2" + struct.pack("!I", 1)
+        members = b"\x00\x01" * ((length - len(head) - len(rest) - 16) // 2)
+        return head + rest + members + packets._tag(key, head + rest + members)
+
+    assert isinstance(opener().open(packet(1200), 0.0), Letter)
+    longer = packet(1202)
+    assert len(longer) == 1202
+    assert opener().open(longer, 0.0) is Refusal.OVERSIZED
+    assert opener().open(longer[:1201], 0.0) is Refusal.OVERSIZED
+    assert opener().open(longer[:1200], 0.0) is Refusal.TRUNCATED
+
+
+def test_a_packet_has_the_length_that_it_says() -> None:
+    packet = sealer("a").seal("b", Ping(1))
+    assert len(packet) == 30 + 2 + 2 + 8 + 16
+
+    def saying(length: int) -> bytes:
+        return packet[:4] + struct.pack("!H", length) + packet[6:]
+
+    assert opener("b").open(saying(57), 0.0) is Refusal.OVERSIZED
+    assert opener("b").open(saying(58), 0.0) == Letter("a", Ping(1))
+    assert opener("b").open(saying(59), 0.0) is Refusal.TRUNCATED
+
+
+def test_the_shortest_packet_is_looked_into() -> None:
+    """A head, the lengths of two names and a tag."""
+    packet = sealer("a").seal("b", Ping(1))
+    assert opener("b").open(packet[:47], 0.0) is Refusal.TRUNCATED
+    shortest = packet[:4] + struct.pack("!H", 48) + packet[6:48]
+    assert opener("b").open(shortest, 0.0) is Refusal.SECRET
+    assert opener("b").open(shortest[:-1], 0.0) is Refusal.TRUNCATED
+
+
+@pytest.mark.parametrize("length", [16, 17, 64])
+def test_a_secret_of_sixteen_characters_will_do(length: int) -> None:
+    packet = Sealer("s" * length, CLUSTER, "peer-1", 1).seal("peer-2", Ping(1))
+    assert Opener("s" * length, CLUSTER, "peer-2").open(packet, 0.0) == Letter("peer-1", Ping(1))
+
+
+@pytest.mark.parametrize("name", ["x", "x" * 100, "\N{GREEK SMALL LETTER PI}" * 50])
+def test_names_of_up_to_a_hundred_bytes(name: str) -> None:
+    assert opener(name).open(sealer(name).seal(name, Ping(1)), 0.0) == Letter(name, Ping(1))
+
+
+def test_reasons_are_counted_under_these_names() -> None:
+    assert [str(each) for each in Refusal] == [
+        "truncated",
+        "oversized",
+        "malformed",
+        "other version",
+        "other cluster",
+        "wrong secret",
+        "other receiver",
+        "replayed",
+    ]
+
+
+# Limits of replays
+
+
+def test_a_window_is_1024_packets() -> None:
+    replays = Replays()
+    assert replays.is_new("peer-1", 1, 5000, 0.0)
+    assert not replays.is_new("peer-1", 1, 5000 - 1024, 0.0)
+    assert replays.is_new("peer-1", 1, 5000 - 1023, 0.0)
+    assert not replays.is_new("peer-1", 1, 5000 - 1023, 0.0)
+    assert replays.is_new("peer-1", 1, 5001, 0.0)
+    assert not replays.is_new("peer-1", 1, 5000 - 1022 - 1, 0.0), "it has left the window"
+    assert replays.is_new("peer-1", 1, 5000 - 1022, 0.0)
+    assert not replays.is_new("peer-1", 1, 5000, 0.0), "it is still known"
+
+
+@pytest.mark.parametrize("ahead", [1023, 1024, 1025])
+def test_a_leap_forgets_what_is_far_behind(ahead: int) -> None:
+    replays = Replays()
+    assert replays.is_new("peer-1", 1, 1, 0.0)
+    assert replays.is_new("peer-1", 1, 1 + ahead, 0.0)
+    assert not replays.is_new("peer-1", 1, 1, 0.0)
+    assert not replays.is_new("peer-1", 1, 1 + ahead, 0.0)
+    assert replays.is_new("peer-1", 1, ahead, 0.0)
+
+
+def test_an_older_boot_is_heard_after_thirty_quiet_seconds() -> None:
+    replays = Replays()
+    assert replays.is_new("peer-1", 20, 1, 0.0)
+    assert replays.is_new("peer-1", 20, 2, 5.0), "it is heard until then"
+    assert not replays.is_new("peer-1", 20, 2, 7.0), "a replay is no sign of life"
+    assert not replays.is_new("peer-1", 10, 1, 35.0)
+    assert replays.is_new("peer-1", 10, 1, 35.01)
+    assert not replays.is_new("peer-1", 10, 1, 36.0)
+    assert replays.is_new("peer-1", 20, 3, 36.0), "a newer boot is heard at once"
+
+
+def test_4096_senders_are_known_and_the_longest_silent_is_forgotten() -> None:
+    replays = Replays()
+    for number in range(4096):
+        assert replays.is_new(f"process-{number}", 1, 1, 0.0)
+    assert not replays.is_new("process-0", 1, 1, 0.0), "known, and heard last"
+    assert replays.is_new("one more", 1, 1, 0.0)
+    assert replays.is_new("process-1", 1, 1, 0.0), "it was forgotten"
+    assert not replays.is_new("process-0", 1, 1, 0.0)

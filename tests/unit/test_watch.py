@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from hypothesis import given
@@ -327,3 +327,257 @@ def test_who_dies_after_the_clock_was_set_back_is_noticed_as_soon(set_back_s: fl
     dead, took_s = watching.until_dead()
     assert dead.how is DeathKind.SILENCE
     assert took_s <= PATIENCE.beats_silent_s
+
+
+# What is waited for, to the moment
+
+
+def test_the_times_are_those_of_the_documentation() -> None:
+    assert asdict(Patience()) == {
+        "ping_s": 1.0,
+        "hurry_s": 0.25,
+        "silent_s": 2.5,
+        "beating_s": 2.0,
+        "beats_silent_s": 10.0,
+        "blind_s": 1.0,
+        "launch_timeout_s": 5.0,
+        "start_timeout_s": 60.0,
+        "first_rest_s": 0.5,
+        "longest_rest_s": 30.0,
+        "young_s": 5.0,
+        "young_rest_s": 1.0,
+        "early_deaths": 5,
+        "jitter": 0.2,
+    }
+
+
+def test_a_duty_of_which_nothing_is_known() -> None:
+    assert asdict(Watched("orders", DutyState.WAITING, 0)) == {
+        "name": "orders",
+        "state": DutyState.WAITING,
+        "launch": 0,
+        "is_wanted": True,
+        "is_replaced": False,
+        "reports": True,
+        "can_be_pinged": False,
+        "is_launched": True,
+        "launched_s": 0.0,
+        "in_state_s": 0.0,
+        "grace_s": 15.0,
+        "ready_s": None,
+        "beat_s": None,
+        "exit": None,
+        "early_deaths": 0,
+        "next_try_s": 0.0,
+    }
+
+
+def test_patience_may_be_the_same_throughout() -> None:
+    Patience(beating_s=2.0, silent_s=2.0, beats_silent_s=2.0)
+    for wrong in ({"silent_s": 1.99}, {"beats_silent_s": 2.49}):
+        with pytest.raises(ValueError, match="must not fall"):
+            Patience(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("duty", "decision"),
+    [
+        (replace(DOWN, early_deaths=4), Start("orders", 3)),
+        (replace(DOWN, early_deaths=6), GiveUp("orders", 3, 6)),
+        (replace(DOWN, next_try_s=-1.0), Start("orders", 3)),
+        (replace(DOWN, next_try_s=60.0), None),  # no rest is longer than twice the longest
+        (replace(DOWN, next_try_s=60.01), Start("orders", 3)),
+        (replace(READY, state=DutyState.STOPPING, in_state_s=20.0), None),  # 15 s of grace and 5 for the launcher
+        (replace(READY, state=DutyState.STOPPING, in_state_s=20.01), Kill("orders", 3)),
+        (replace(READY, state=DutyState.STOPPING, in_state_s=20.01, grace_s=16.0), None),
+        (replace(STARTING, is_replaced=True), Stop("orders", 3)),
+    ],
+)
+def test_limits_of_decisions(duty: Watched, decision: Decision | None) -> None:
+    assert decide(duty) == ([] if decision is None else [decision])
+
+
+def test_an_end_comes_before_all_that_is_wanted() -> None:
+    for wish in ({"is_wanted": False}, {"is_replaced": True}):
+        [dead] = decide(replace(STARTING, exit=Exit(code=0), **wish))
+        assert isinstance(dead, DeclareDead)
+
+
+@pytest.mark.parametrize(("ready_s", "rest_s"), [(0.0, 1.0), (4.99, 1.0), (5.0, 0.0)])
+def test_one_is_young_for_five_seconds(ready_s: float, rest_s: float) -> None:
+    [dead] = decide(replace(READY, exit=Exit(signal=9), ready_s=ready_s))
+    assert isinstance(dead, DeclareDead)
+    assert dead.rest_s == rest_s
+
+
+@pytest.mark.parametrize("deaths", [5, 6, 1_000])
+def test_no_rest_is_longer_than_the_longest(deaths: int) -> None:
+    """Eight times doubled would be more; a thousand times is more than a number can be."""
+    [dead] = decide(replace(STARTING, exit=Exit(code=1), early_deaths=deaths))
+    assert isinstance(dead, DeclareDead)
+    assert dead.rest_s == {5: 16.0}.get(deaths, 30.0)
+
+
+def test_rests_are_a_fifth_more_or_less() -> None:
+    ended = replace(STARTING, exit=Exit(code=1))
+    watch = Watch(Patience(), random.Random(1), 0.0)
+    rests = [each.rest_s for _ in range(300) for each in watch.look([ended], 0.0, 0.0) if isinstance(each, DeclareDead)]
+    assert 0.4 <= min(rests) < 0.41
+    assert 0.59 < max(rests) <= 0.6
+
+
+def test_a_death_says_what_is_known_of_it() -> None:
+    [dead] = decide(replace(READY, exit=Exit(signal=9), beat_s=0.5))
+    assert dead == DeclareDead("orders", 3, DeathKind.SIGNAL, Exit(signal=9), False, 0.0, 0.0)
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    watch.look([replace(READY, beat_s=0.0, can_be_pinged=False)], 0.0, 0.0)
+    found: list[Decision] = []
+    now = 0.0
+    while not found:
+        now += 0.5
+        found = watch.look([replace(READY, beat_s=now, can_be_pinged=False)], now, now)
+    assert found == [DeclareDead("orders", 3, DeathKind.SILENCE, Exit(), False, 0.0, 10.5)]
+
+
+@pytest.mark.parametrize(
+    ("state", "is_launched", "launched_s", "is_dead"),
+    [
+        (DutyState.STARTING, False, 5.0, False),
+        (DutyState.STARTING, False, 5.01, True),
+        (DutyState.STARTING, True, 60.0, False),
+        (DutyState.STARTING, True, 60.01, True),
+    ],
+)
+def test_a_launch_that_never_comes_is_given_its_time(
+    state: DutyState, is_launched: bool, launched_s: float, is_dead: bool
+) -> None:
+    """And only by a coordinator that has watched for more than a second."""
+    launch = Watched("orders", state, 3, is_launched=is_launched, launched_s=launched_s)
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    for now in (0.0, 0.5, 1.0):
+        assert watch.look([launch], now, now) == []
+    found = watch.look([launch], 1.01, 1.01)
+    assert [type(each) for each in found] == ([DeclareDead] if is_dead else [])
+
+
+def test_a_command_of_a_script_that_has_left_is_given_a_minute() -> None:
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    duty = replace(STARTING, launched_s=900.0)
+    watch.look([replace(duty, beat_s=0.0)], 0.0, 0.0)
+    watch.look([duty], 1.0, 1.0)
+    found: list[Decision] = []
+    now = 1.0
+    while not found:
+        now += 0.5
+        found = watch.look([duty], now, now)
+    assert now == 61.5
+    assert isinstance(found[0], DeclareDead)
+    assert found[0].how is DeathKind.NEVER_READY
+
+
+def silent_since(beat_s: float, silent_for_s: float, *, answers: bool) -> list[Decision]:
+    """Of one that has last beaten, and answered if it does, at the first look."""
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    duty = replace(READY, beat_s=beat_s)
+    for decision in watch.look([duty], 0.0, 0.0):
+        if answers and isinstance(decision, SendPing):
+            watch.pong(decision.name, decision.nonce, decision.launch)
+    now = 0.0
+    found: list[Decision] = []
+    while now < silent_for_s:
+        now = min(now + 0.5, silent_for_s)
+        found = watch.look([replace(duty, beat_s=beat_s + now)], now, now)
+    return [each for each in found if not isinstance(each, SendPing)]
+
+
+@pytest.mark.parametrize(
+    ("beat_s", "silent_for_s", "answers", "is_dead"),
+    [
+        (0.0, 2.5, True, False),
+        (0.0, 2.51, True, True),
+        (0.0, 10.0, False, False),
+        (0.0, 10.01, False, True),
+    ],
+)
+def test_silence_is_death_after_its_time(beat_s: float, silent_for_s: float, answers: bool, is_dead: bool) -> None:
+    found = silent_since(beat_s, silent_for_s, answers=answers)
+    assert [type(each) for each in found] == ([DeclareDead] if is_dead else [])
+
+
+def test_a_pause_of_a_second_is_no_blindness_and_a_longer_one_is() -> None:
+    for step_s, is_dead in ((1.0, True), (1.01, False)):
+        watch = Watch(PATIENCE, random.Random(1), 0.0)
+        duty = replace(READY, beat_s=0.0)
+        for decision in watch.look([duty], 0.0, 0.0):
+            assert isinstance(decision, SendPing)
+            watch.pong(decision.name, decision.nonce, decision.launch)
+        found: list[Decision] = []
+        for number in (1, 2, 3):
+            found = watch.look([replace(duty, beat_s=number * step_s)], number * step_s, number * step_s)
+        assert any(isinstance(each, DeclareDead) for each in found) is is_dead
+
+
+def test_who_was_blind_asks_at_once() -> None:
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    duty = replace(STARTING, can_be_pinged=True)
+    [ping] = watch.look([duty], 0.0, 0.0)
+    assert isinstance(ping, SendPing)
+    watch.pong(ping.name, ping.nonce, ping.launch)
+    assert watch.look([duty], 0.5, 0.5) == [], "it has answered, and is asked again after a second"
+    watch.was_blind(0.5)
+    assert [type(each) for each in watch.look([duty], 0.51, 0.51)] == [SendPing]
+
+
+def test_an_old_ping_may_not_be_answered_any_more() -> None:
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    duty = replace(READY, beat_s=0.0)
+
+    def ping(at: float) -> SendPing:
+        found = [each for each in watch.look([replace(duty, beat_s=at)], at, at) if isinstance(each, SendPing)]
+        return found[0]
+
+    first, second = ping(0.0), ping(0.5)
+    for now in (1.0, 1.5, 2.0, 2.6):
+        ping(now)
+    assert not watch.pong("orders", first.nonce, 3), "it is older than the silence that kills"
+    assert watch.pong("orders", second.nonce, 3)
+
+
+def test_the_newest_answer_counts() -> None:
+    """Answers may overtake each other."""
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    duty = replace(READY, beat_s=0.0)
+    pings = []
+    for now in (0.0, 0.5, 1.0):
+        pings += [each for each in watch.look([replace(duty, beat_s=now)], now, now) if isinstance(each, SendPing)]
+    assert len(pings) == 3
+    for ping in reversed(pings):
+        assert watch.pong(ping.name, ping.nonce, ping.launch)
+    decided: dict[float, list[Decision]] = {}
+    for now in (1.9, 2.8, 3.5, 3.51):
+        decided[now] = watch.look([replace(duty, beat_s=now)], now, now)
+    is_dead = {now: any(isinstance(each, DeclareDead) for each in found) for now, found in decided.items()}
+    assert is_dead == {1.9: False, 2.8: False, 3.5: False, 3.51: True}
+
+
+def test_a_beat_of_just_now_may_seem_to_be_of_the_future() -> None:
+    """Beats are read before the time is."""
+    watch = Watch(PATIENCE, random.Random(1), 100.0)
+    watch.look([replace(READY, beat_s=-0.9, can_be_pinged=False)], 100.0, 100.0)
+    found: list[Decision] = []
+    now = 100.0
+    while not found:
+        now += 0.25
+        found = watch.look([replace(READY, beat_s=-5.0, can_be_pinged=False)], now, now)
+    assert now == 110.25, "counted from when it was read, not from the future"
+
+
+def test_pings_are_numbers_that_nobody_can_guess() -> None:
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    nonces = []
+    for number in range(50):
+        now = number * 0.25
+        found = watch.look([replace(READY, beat_s=0.0, name=f"orders-{number % 5}")], now, now)
+        nonces += [each.nonce for each in found if isinstance(each, SendPing)]
+    assert len(set(nonces)) == len(nonces) > 10
+    assert (1 << 60) < max(nonces) < (1 << 63)
