@@ -18,6 +18,7 @@ from towpath.flow.delivery import (
     batch_hash,
     delivery_id,
     version_of,
+    versions_of,
     with_incarnation,
 )
 from towpath.flow.positions import Positions, Range
@@ -150,6 +151,24 @@ def test_versions_grow_with_the_offset_and_with_each_incarnation() -> None:
 def test_what_has_no_version_is_refused(incarnation: int, offset: int) -> None:
     with pytest.raises(BadValue):
         version_of(incarnation, offset)
+
+
+@pytest.mark.parametrize("incarnation", [0, 3])
+@pytest.mark.parametrize("offsets", [[], [0], [7, 5, 2**44 - 1]])
+def test_versions_of_many_are_those_of_each(incarnation: int, offsets: list[int]) -> None:
+    assert versions_of(incarnation, offsets) == [incarnation * 2**44 + offset for offset in offsets]
+
+
+@pytest.mark.parametrize(
+    ("incarnation", "offsets"), [(0, [5, -1, 7]), (0, [5, 2**44, 7]), (2, [-1]), (2**19, []), (-1, [3])]
+)
+def test_one_that_has_no_version_is_refused_with_all(incarnation: int, offsets: list[int]) -> None:
+    with pytest.raises(BadValue):
+        versions_of(incarnation, offsets)
+
+
+def test_a_digest_shows_itself() -> None:
+    assert repr(Digest(255)) == f"Digest({'0' * 62}ff)"
 
 
 def test_incarnations_are_the_ids_seen() -> None:

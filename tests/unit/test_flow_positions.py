@@ -112,3 +112,10 @@ def test_a_partition_that_is_missing_is_a_break() -> None:
 def test_what_was_deleted_before_it_was_read(kept: int | None, lost: tuple[int, int] | None) -> None:
     found = Positions.of(VIEWS).lost({} if kept is None else {("id-v", 0): kept})
     assert [(each.start, each.stop) for each in found] == ([] if lost is None else [lost])
+
+
+def test_they_are_stored_without_spaces() -> None:
+    """There is one such text for every batch that was ever run."""
+    positions = Positions.of([Range("clicks", "id", 1, 4, 9), Range("clicks", "id", 0, 0, 17)])
+    assert positions.to_json() == '[{"topic":"clicks","id":"id","ranges":{"0":[0,17],"1":[4,9]}}]'
+    assert len(positions) == 2

@@ -86,7 +86,7 @@ def _of_text(text: str) -> frozenset[int]:
         first, _, last = run.partition("-")
         if not 0 <= int(first) <= int(last or first) < 1 << 32:
             raise ValueError(f"{run!r} is no run of ordinals")
-        if int(last or first) - int(first) + len(found) > MOST_ORDINALS:
+        if int(last or first) - int(first) + 1 + len(found) > MOST_ORDINALS:
             raise ValueError(f"there are more than {MOST_ORDINALS} ordinals")
         found.update(range(int(first), int(last or first) + 1))
     return frozenset(found)
