@@ -207,9 +207,12 @@ class _Finder(ast.NodeVisitor):
             self._visit_body(node.body)
 
     def visit_Return(self, node: ast.Return) -> None:
-        if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
+        if node.value is None:
+            return
+        is_as_good = isinstance(node.value, ast.Constant) and (node.value.value is None or node.value.value is False)
+        if not is_as_good:
             self._replace(node.value, "None")
-            self.visit(node.value)
+        self.visit(node.value)
 
     def visit_Expr(self, node: ast.Expr) -> None:
         self._replace(node, "yield" if isinstance(node.value, ast.Yield | ast.YieldFrom) else "pass")

@@ -86,6 +86,8 @@ def test_the_module_of_an_exception_may_be_left_away() -> None:
     rules = policies((repeat(3), {"exception": "Timeout"}))
     happened = failure(exception="requests.exceptions.Timeout")
     assert rules.decide("shop", happened, 1, record()) == Again(None, "shop/code/1/0")
+    whole = policies((repeat(3), {"exception": "requests.exceptions.Timeout"}))
+    assert whole.decide("shop", happened, 1, record()) == Again(None, "shop/code/1/0")
 
 
 def test_the_first_that_fits_decides() -> None:
