@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 
 from scripts.mutants import scores
-from scripts.mutants.cores import CORES, GOAL, Core
+from scripts.mutants.cores import CORES, GOAL, ROOT, Core
 from scripts.mutants.scores import Mutant, Notes, Score
 from scripts.mutants.trial import Fate, TrialFailed, health, try_all
 
@@ -38,10 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _show(found, time.monotonic() - started)
     if not asked.core:
         scores.write_result(found)
-        print(f"for programs: {scores.RESULT.relative_to(scores.ROOT)}")
+        print(f"for programs: {scores.RESULT.relative_to(ROOT)}")
         if asked.write:
             scores.write_page(found, known)
-            print(f"written: {scores.PAGE.relative_to(scores.ROOT)}")
+            print(f"written: {scores.PAGE.relative_to(ROOT)}")
     return 0 if all(each.is_enough for each in found) else 1
 
 
@@ -104,8 +104,8 @@ def _show_survivors(found: Sequence[Score], known: Sequence[scores.Explanation])
 
 
 def _diff(mutant: Mutant) -> str:
-    path = scores.ROOT / "src" / "towpath" / mutant.source
-    return mutant.mutation.diff(path.read_text(encoding="utf-8"), str(path.relative_to(scores.ROOT)))
+    path = ROOT / "src" / "towpath" / mutant.source
+    return mutant.mutation.diff(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))
 
 
 def _show(found: Sequence[Score], seconds: float) -> None:

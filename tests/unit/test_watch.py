@@ -398,8 +398,9 @@ def test_limits_of_decisions(duty: Watched, decision: Decision | None) -> None:
 
 
 def test_an_end_comes_before_all_that_is_wanted() -> None:
-    for wish in ({"is_wanted": False}, {"is_replaced": True}):
-        [dead] = decide(replace(STARTING, exit=Exit(code=0), **wish))
+    ended = replace(STARTING, exit=Exit(code=0))
+    for duty in (replace(ended, is_wanted=False), replace(ended, is_replaced=True)):
+        [dead] = decide(duty)
         assert isinstance(dead, DeclareDead)
 
 
