@@ -2,8 +2,9 @@
 
 A case is in the gate because a likely mistake is caught by nothing cheaper. Each other case belongs to one part:
 
-1. by a marker at the test or at one of its parameters, `@pytest.mark.verify("kills")`; or
-2. by a rule of this file, when it repeats on a server what the gate tries without one.
+1. by a marker at the test or at one of its parameters, `@pytest.mark.part("kills")`;
+2. by the folder or file it is in (`FILES`); or
+3. because it repeats on a server what the gate tries without one (`ON_SERVERS`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from tests.verify.parts import NAMES
 GATE, ANY = "gate", "any"
 SERVERS = frozenset({"postgres", "kafka", "opensearch"})
 USUAL = {("sqlite", "sqlite"), ("postgres", "kafka")}  # as people run it: embedded, or with servers
+FILES = {
+    "tests/browser/*": "guides",
+}
 # What is tried on a server in `make verify` only, and in which part. The gate tries the SQL and the log below it there.
 ON_SERVERS = {
     "tests/integration/test_web_idempotency.py": GATE,
@@ -51,7 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "verify(part): belongs to this part of `make verify`, not to `make test`")
+    config.addinivalue_line(
+        "markers", "part(name): belongs to this part of `make verify`; gate: to `make test` all the same"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -66,16 +72,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def part_of(item: pytest.Item) -> str:
-    marker = item.get_closest_marker("verify")
+    marker = item.get_closest_marker("part")
     if marker is not None:
         (part,) = marker.args
         if part not in NAMES:
             raise pytest.UsageError(f"{item.nodeid}: there is no part {part!r}; there are {', '.join(NAMES)}")
         return str(part)
     params = _params(item)
+    if (part := _part_of_path(item.nodeid, FILES)) != GATE:
+        return part
     if _is_unusual(params):
         return "matrix"
-    return _part_on_servers(item.nodeid) if _names_server(params) else GATE
+    return _part_of_path(item.nodeid, ON_SERVERS) if _names_server(params) else GATE
 
 
 def _params(item: pytest.Item) -> dict[str, object]:
@@ -93,6 +101,6 @@ def _is_unusual(params: dict[str, object]) -> bool:
     return None not in pair and pair not in USUAL
 
 
-def _part_on_servers(nodeid: str) -> str:
+def _part_of_path(nodeid: str, parts: dict[str, str]) -> str:
     path = nodeid.partition("::")[0]
-    return next((part for pattern, part in ON_SERVERS.items() if fnmatch(path, pattern)), GATE)
+    return next((part for pattern, part in parts.items() if fnmatch(path, pattern)), GATE)

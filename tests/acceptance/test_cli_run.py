@@ -55,7 +55,7 @@ def paste(script: list[str], directory: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_the_tutorial_and_the_readme_of_a_new_project(tmp_path: Path) -> None:
     text = TUTORIAL.read_text(encoding="utf-8")
     out = paste(commands(text), tmp_path)
@@ -143,7 +143,7 @@ def is_at_work(runtime: Runtime) -> bool:
     return stage.pilot.state == "transform"
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(home: Path) -> None:
     with towpath.connect() as runtime:
         runtime.log.create_topic("events", 1)
@@ -175,7 +175,7 @@ def test_a_running_flow_is_steered_from_another_terminal_and_left_by_signals(hom
         assert str(state("owner")).startswith("at-work-")
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_a_flow_ends_when_the_java_of_spark_is_killed_and_goes_on_when_started_again(home: Path) -> None:
     with towpath.connect() as runtime:
         runtime.log.create_topic("events", 1)

@@ -12,7 +12,7 @@ from tests.unit.test_docs import DOCS, examples
 PAGES = ["testing-a-flow.md", "expectations.md", "kafka-to-elasticsearch.md"]
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 @pytest.mark.timeout(240)  # waits for Spark to start
 def test_examples_run(tmp_path: Path) -> None:
     program = []

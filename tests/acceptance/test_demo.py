@@ -68,7 +68,7 @@ def test_every_request_is_answered_once(tmp_path: Path) -> None:
         assert len(freed) == ledger["claims_freed"]
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_it_tells_people_what_happened(tmp_path: Path) -> None:
     home = tmp_path / "demo"
     command = [*DEMO, "--keep", str(home)]
@@ -108,7 +108,7 @@ def test_ctrl_c_leaves_no_worker_behind(tmp_path: Path) -> None:
     assert "Traceback" not in said
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_the_death_of_the_demo_itself_leaves_no_worker_behind(tmp_path: Path) -> None:
     code, _ = interrupted(tmp_path, signal.SIGKILL)
     assert code == -signal.SIGKILL

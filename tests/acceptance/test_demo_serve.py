@@ -20,7 +20,7 @@ TIMEOUT_S = 900
 PATIENCE_MS = 300_000
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/welcome/\S+")
 
-pytestmark = [pytest.mark.verify("guides"), pytest.mark.timeout(TIMEOUT_S)]
+pytestmark = [pytest.mark.part("guides"), pytest.mark.timeout(TIMEOUT_S)]
 
 
 @pytest.fixture(scope="module")

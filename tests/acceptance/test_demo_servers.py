@@ -44,7 +44,7 @@ def towpath(words: list[str], **variables: str) -> subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 @pytest.mark.timeout(TIMEOUT_S + 90)  # starts two servers when it is the first to need them
 def test_the_same_on_real_servers(kafka: KafkaServer, elasticsearch: ElasticsearchServer, tmp_path: Path) -> None:
     on_kafka = {"TOWPATH_LOG__URL": kafka.url}

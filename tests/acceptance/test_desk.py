@@ -157,7 +157,7 @@ class Walk:
         self.runtime.close()
 
 
-@pytest.fixture(params=["embedded", pytest.param("kafka and postgres", marks=pytest.mark.verify("guides"))])
+@pytest.fixture(params=["embedded", pytest.param("kafka and postgres", marks=pytest.mark.part("guides"))])
 def walk(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[Walk]:
     if request.param == "embedded":
         sections: dict[str, Any] = {"database": {"url": f"sqlite:///{tmp_path}/towpath.db"}}
@@ -170,7 +170,7 @@ def walk(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) ->
     made.close()
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_from_the_first_error_to_the_last_case(walk: Walk) -> None:
     policies(walk)
     by_hand(walk)

@@ -16,7 +16,7 @@ SHOWN = re.compile(r"^\$ [^\n]*\n((?:[^$`][^\n]*\n)+)", re.MULTILINE)
 REFUSED = "just a try"
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_the_tutorial(tmp_path: Path) -> None:
     text = TUTORIAL.read_text(encoding="utf-8")
     script = [f"{line} 2>&1 || test $? = 1" if REFUSED in line else line for line in COMMAND.findall(text)]

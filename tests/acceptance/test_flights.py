@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TIMEOUT_S = 600  # a minute on a machine with nothing else to do
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 @pytest.mark.timeout(TIMEOUT_S + 20)
 def test_the_whole_example(tmp_path: Path) -> None:
     """It compares all answers with the oracle's, and all cases and books, and says so by its exit code."""

@@ -31,7 +31,7 @@ def harvest(home: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 @pytest.mark.timeout(TIMEOUT_S + 20)
 def test_the_whole_example(tmp_path: Path) -> None:
     said = harvest(tmp_path)

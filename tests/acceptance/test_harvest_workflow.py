@@ -80,7 +80,7 @@ def test_all_sites_then_one_again(scene: Scene) -> None:
     assert scene.web.visits["http://a.test/x"] == 1
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_a_part_that_waits_for_a_person(scene: Scene) -> None:
     run_id = scene.run("crawl", asks=("crawl",))
     question = scene.question()
@@ -104,13 +104,13 @@ def test_plans_that_cannot_be(scene: Scene) -> None:
     assert "the plan names no site" in scene.result(scene.run("crawl", sites=()))["error"]
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_there_is_nothing_to_process(scene: Scene) -> None:
     made = scene.result(scene.run("process"))["process"]
     assert made == {"data_set": None, "documents": 0, "why": "there is no crawl that nothing was made of yet"}
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_what_a_run_has_left_is_given_up(scene: Scene, tmp_path: Path) -> None:
     """An order that failed leaves a data set that nobody will finish; the next crawl gives it up."""
     inbox = scene.runtime.queue.inbox("orders")

@@ -42,7 +42,7 @@ def in_a_terminal(command: str, home: Path, variables: dict[str, str]) -> Iterat
             process.wait(60)
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 @pytest.mark.timeout(400)  # waits for Spark
 def test_the_page(tmp_path: Path) -> None:
     port = free_port()

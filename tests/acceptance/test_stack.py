@@ -81,7 +81,7 @@ def parent_of(pid: int) -> int:
         return 0  # it has just ended
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 @pytest.mark.timeout(300)  # it starts three servers twice
 def test_three_servers_with_one_command(project: Project) -> None:
     said = project.towpath("stack", "up", *SERVERS)

@@ -26,7 +26,6 @@ def host(runtime: Runtime) -> Iterator[None]:
         host.stop()
 
 
-@pytest.mark.verify("guides")
 @pytest.mark.parametrize("hand", HANDS)
 def test_started_from_its_form_and_aborted(people: People, runtime: Runtime, hand: str) -> None:
     use = HANDS[hand]
@@ -43,7 +42,6 @@ def test_started_from_its_form_and_aborted(people: People, runtime: Runtime, han
     assert runtime.actors.instance("sleeper").phase == "failed"
 
 
-@pytest.mark.verify("guides")
 @pytest.mark.parametrize("hand", HANDS)
 def test_restarted_from_the_state_in_which_it_failed(people: People, hand: str) -> None:
     use = HANDS[hand]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-import pytest
 from playwright.sync_api import Page, expect
 from tests.support.chromium import NARROW, People
 from tests.support.hands import HANDS, act
@@ -28,7 +27,6 @@ def set_theme(page: Page, theme: str) -> None:
     page.wait_for_load_state()  # with its style sheet
 
 
-@pytest.mark.verify("guides")
 def test_colours_are_the_systems_until_somebody_chooses(people: People) -> None:
     assert background(people.page("viewer", color_scheme="light")) == LIGHT
     page = people.page("viewer", "/queue/messages?state=NEW", color_scheme="dark")

@@ -16,7 +16,6 @@ from towpath.runtime import Runtime
 MANY = 10_000
 
 
-@pytest.mark.verify("guides")
 @pytest.mark.parametrize("hand", HANDS)
 def test_a_replay_of_ten_thousand_is_aborted(people: People, runtime: Runtime, hand: str) -> None:
     use = HANDS[hand]

@@ -26,7 +26,6 @@ def runtime(tmp_path: Path) -> Iterator[Runtime]:
         yield runtime
 
 
-@pytest.mark.verify("guides")
 @pytest.mark.parametrize("hand", HANDS)
 def test_a_process_is_killed_and_comes_back(people: People, runtime: Runtime, hand: str) -> None:
     use = HANDS[hand]
@@ -48,7 +47,6 @@ def test_a_process_is_killed_and_comes_back(people: People, runtime: Runtime, ha
         expect(page.locator(".head .state")).to_have_text("stopped")
 
 
-@pytest.mark.verify("guides")
 @pytest.mark.parametrize("hand", HANDS)
 def test_a_flow_is_paused_and_goes_on(people: People, runtime: Runtime, hand: str) -> None:
     use = HANDS[hand]

@@ -31,7 +31,6 @@ def edit(page: Page, hand: Hand, body: str, button: str = "Save and replay", why
     hand.press(page.get_by_role("button", name=button, exact=True))
 
 
-@pytest.mark.verify("guides")
 @pytest.mark.parametrize("hand", HANDS)
 def test_from_the_error_to_its_end(people: People, scene: DeskScene, hand: str) -> None:
     use = HANDS[hand]
@@ -74,6 +73,7 @@ def test_what_does_not_fit_the_schema_is_told_before_it_goes_out(
     assert scene.come_back() == []
 
 
+@pytest.mark.part("gate")
 @pytest.mark.parametrize("hand", HANDS)
 def test_two_operators_on_one_case(people: People, scene: DeskScene, watched: Watched, hand: str) -> None:
     """The second is told, sees both, and loses nothing of what they typed."""
@@ -108,7 +108,6 @@ def test_what_was_opened_stays_open_while_the_page_changes(people: People, scene
     expect(more).to_have_attribute("open", "")
 
 
-@pytest.mark.verify("guides")
 @pytest.mark.parametrize("hand", HANDS)
 def test_selected_and_all_that_match_are_different_buttons(people: People, scene: DeskScene, hand: str) -> None:
     scene.fail(*[b'{"id": %d, "city": "Ulm"}' % number for number in range(5)])

@@ -43,7 +43,6 @@ def test_a_message_appears_without_reload(people: People, runtime: Runtime) -> N
     assert page.evaluate("window.isStillHere")
 
 
-@pytest.mark.verify("guides")
 def test_a_page_is_held_by_its_button_and_goes_on(people: People, runtime: Runtime) -> None:
     send(runtime, "first")
     page, other = people.page("viewer", MESSAGES), people.page("viewer", MESSAGES)
@@ -62,7 +61,6 @@ def test_a_page_is_held_by_its_button_and_goes_on(people: People, runtime: Runti
     shows(page, "fifth")
 
 
-@pytest.mark.verify("guides")
 def test_a_page_waits_while_a_form_is_open(people: People, runtime: Runtime) -> None:
     send(runtime, "first")
     page, other = people.page("viewer", MESSAGES), people.page("viewer", MESSAGES)
@@ -75,7 +73,6 @@ def test_a_page_waits_while_a_form_is_open(people: People, runtime: Runtime) -> 
     shows(page, "third")
 
 
-@pytest.mark.verify("guides")
 def test_a_page_waits_while_the_help_is_open(people: People, runtime: Runtime) -> None:
     send(runtime, "first")
     page, other = people.page("viewer", MESSAGES), people.page("viewer", MESSAGES)
@@ -97,6 +94,7 @@ def test_the_page_of_who_was_logged_out_goes_to_the_log_in(people: People, runti
     expect(page.get_by_text("secret")).to_have_count(0)
 
 
+@pytest.mark.part("gate")
 def test_the_row_that_is_marked_stays_marked(people: People, runtime: Runtime) -> None:
     """Whoever goes through a list with the keyboard keeps their place when something new comes above it."""
     for number in range(3):

@@ -37,7 +37,6 @@ def test_name_and_password_lead_to_the_page_that_was_asked_for(people: People, r
     expect(page.get_by_label("State")).to_have_value("NEW")
 
 
-@pytest.mark.verify("guides")
 def test_what_is_wrong_is_said_and_not_which_of_the_two(people: People, runtime: Runtime, watched: Watched) -> None:
     watched.allow("401", "429")
     make_user(runtime, "operator", "ann")
@@ -68,6 +67,7 @@ def test_who_logs_out_is_out_in_every_tab(people: People) -> None:
     expect(other).to_have_url(re.compile("/login"))
 
 
+@pytest.mark.part("gate")
 def test_the_link_of_the_first_start_lets_an_admin_in_once(
     chromium_of_process: Chromium, watched: Watched, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ def sent(runtime: Runtime) -> str:
     return runtime.queue.operator("ann").send("greeter", "greet", {"name": "Ada"}, "a test")
 
 
+@pytest.mark.part("gate")
 @pytest.mark.parametrize("hand", HANDS)
 def test_edit_and_move(people: People, runtime: Runtime, hand: str) -> None:
     id = sent(runtime)

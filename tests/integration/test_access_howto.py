@@ -31,7 +31,7 @@ def commands(page: Path) -> list[str]:
     return [line.removeprefix("$ ") for block in BLOCK.findall(text) for line in block.splitlines()]
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     script = ["set -euo pipefail", *commands(ACCESS)]

@@ -281,7 +281,7 @@ def test_the_model_on_postgres(postgres: Any) -> None:
     run_model({"url": postgres.url}, examples=5, steps=15)
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_the_model_for_long() -> None:
     run_model({}, examples=400, steps=50)
 

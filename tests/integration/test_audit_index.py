@@ -245,7 +245,7 @@ def test_a_deleted_document_with_an_id_of_the_users(world: World) -> None:
     assert (found.expected, found.found) == ("a document of its id", "none")
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_a_document_of_an_older_record(world: World) -> None:
     """As after somebody has put back a copy."""
     kept = {(each.target, each.id): each for each in world.kept if "-orders-" in each.target}

@@ -17,7 +17,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TIMEOUT_S = 240
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 @pytest.mark.parametrize(
     ("page", "told"),
     [

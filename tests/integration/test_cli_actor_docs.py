@@ -71,7 +71,7 @@ def paste(script: list[str], directory: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_the_how_to_of_waiting_and_calling(tmp_path: Path) -> None:
     page = DOCS / "how-to" / "wait-and-call.md"
     program = "".join(
@@ -162,7 +162,7 @@ def test_the_how_to_of_operators(
     assert actors.history("crawler", "west")[0].payload == {"result": 7}
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_the_tutorial(tmp_path: Path) -> None:
     page = DOCS / "tutorial" / "first-actor.md"
     home = tmp_path / "first-actor"

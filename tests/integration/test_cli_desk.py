@@ -308,7 +308,7 @@ def test_a_narrow_terminal(command: CommandLine, world: World, monkeypatch: pyte
     assert max(len(line) for line in command.ok("desk", "list").lines) <= 60
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_no_command_of_the_desk_loads_spark(world: World) -> None:
     from tests.support.commands import run
 

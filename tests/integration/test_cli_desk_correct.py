@@ -100,7 +100,7 @@ def test_which_code_is_rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert flow_to_try(None, "shop", elsewhere, tmp_path).target == "other_shop.py:flow"
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_rehearse_finds_the_flow_of_the_directory(embedded: World, name: str, tmp_path: Path) -> None:
     """Cases of a broken flow; the file in the directory is mended; those that pass are replayed."""
     from towpath.flow.flow_file import find_flow

@@ -182,7 +182,7 @@ def test_up_and_down(project: Path, runtime: Runtime, command: CommandLine) -> N
     assert [row.state for row in runtime.duties.overview().processes.values() if row.state == "alive"] == []
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_up_in_the_foreground(project: Path, runtime: Runtime) -> None:
     """It stays; when all peers are gone it starts them again; told to end it stops all that runs here."""
@@ -205,7 +205,7 @@ def test_up_in_the_foreground(project: Path, runtime: Runtime) -> None:
     assert {duty.state for duty in kept.duties()} == {DutyState.STOPPED}
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_what_runs_is_found_from_another_directory(
     project: Path, runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -225,7 +225,7 @@ def test_what_runs_is_found_from_another_directory(
     assert not list(kin(f"TOWPATH_LAUNCH=sleeper:1:{before['sleeper']}"))
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_the_same_database_from_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A relative path counts from the settings, for the command, the peers and what works elsewhere."""
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
@@ -254,7 +254,7 @@ def test_up_where_nothing_is_named(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_when_all_peers_are_gone(project: Path, runtime: Runtime, command: CommandLine) -> None:
     """Who has died meanwhile is seen, and its death is written down by whoever coordinates next."""
@@ -293,7 +293,7 @@ def sleeper_of(kept: Keeping, runtime: Runtime) -> int:
 
 
 @pytest.mark.realtime
-@pytest.mark.parametrize("set_by_s", [0, pytest.param(-3600, marks=pytest.mark.verify("kills"))])
+@pytest.mark.parametrize("set_by_s", [0, pytest.param(-3600, marks=pytest.mark.part("kills"))])
 def test_up_right_after_everything_was_killed(project: Path, runtime: Runtime, set_by_s: float) -> None:
     """The rows of the dead say for a while that all is well; if the clock was set back, for a long while."""
     kept = Keeping(runtime)

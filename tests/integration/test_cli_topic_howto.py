@@ -42,7 +42,7 @@ def paste(script: list[str], directory: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_work_with_topics(tmp_path: Path) -> None:
     script = commands("work-with-topics.md")
     assert len(script) > 15
@@ -53,7 +53,7 @@ def test_work_with_topics(tmp_path: Path) -> None:
     assert "copied 4 records to clicks-2026 of sqlite:///" in out
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 @pytest.mark.timeout(180)
 def test_move_to_kafka(tmp_path: Path, kafka: KafkaServer) -> None:
     script = [line.replace("kafka://127.0.0.1:9092", kafka.url) for line in commands("move-to-kafka.md")]

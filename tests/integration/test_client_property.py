@@ -100,7 +100,7 @@ def records(runtime: Runtime, upload: str) -> list[tuple[int, Any]]:
     return found
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines, st.sampled_from(["", "\n"]), st.sampled_from(["jsonl", "csv"]), faults, st.booleans())
 def test_what_is_lost_on_the_way_makes_no_difference(

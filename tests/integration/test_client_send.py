@@ -195,7 +195,7 @@ def test_a_key_that_does_not_count(server: Gateway, command: CommandLine, tmp_pa
 # Over a way that breaks
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("lost", ["question", "answer"])
 @pytest.mark.parametrize("text", [b"POST /gateway/v1/uploads ", b"/session", b"/chunks?", b"/finish"])
 def test_one_lost_message(text: bytes, lost: str, server: Gateway, proxy: CuttingProxy, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_one_lost_message(text: bytes, lost: str, server: Gateway, proxy: Cuttin
     assert (found.state, found.position) == ("finished", len(data))
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_a_way_that_is_cut_again_and_again(server: Gateway, proxy: CuttingProxy, tmp_path: Path) -> None:
     data = readings(60_000)
     path = csv_file(tmp_path, data)
@@ -228,7 +228,7 @@ def test_a_way_that_is_cut_again_and_again(server: Gateway, proxy: CuttingProxy,
     assert server.lines(done.upload) == in_file(done.upload, data)
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
     """What was acknowledged is there, what was not is sent again."""
     home = tmp_path / "home"
@@ -255,7 +255,7 @@ def test_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
             assert first.lines(done[0].upload) == in_file(done[0].upload, data)
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize(("when", "says"), [("in the middle", "has taken over"), ("at the end", "sent the rest")])
 def test_the_newer_of_two_clients_goes_on_and_the_older_is_told(
     when: str, says: str, server: Gateway, proxy: CuttingProxy, tmp_path: Path
@@ -298,7 +298,7 @@ def test_the_newer_of_two_clients_goes_on_and_the_older_is_told(
 # What is in the file
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize(("length", "skipped"), [(LINE_BYTES + 1, ()), (3 << 20, (5,))])  # the first fits in a chunk
 @pytest.mark.parametrize("zip", [False, True])
 def test_a_line_that_is_too_long_becomes_a_case_and_the_rest_goes_on(
@@ -324,7 +324,7 @@ def test_a_line_that_is_too_long_becomes_a_case_and_the_rest_goes_on(
     assert len(refused[2]) <= 4000
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_a_file_that_was_changed_is_refused(server: Gateway, proxy: CuttingProxy, tmp_path: Path) -> None:
     data = readings(20_000)
     path = csv_file(tmp_path, data)
@@ -358,7 +358,7 @@ def test_an_upload_that_was_aborted_says_so(server: Gateway, proxy: CuttingProxy
         client.send(upload, "readings", source)
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_records_in_several_lines_and_no_lines_at_all(server: Gateway, proxy: CuttingProxy, tmp_path: Path) -> None:
     """A quoted field may hold ends of lines: a chunk that ends in it is not taken, and a longer one is sent."""
     texts = [f'"s\n{"x" * 9000}\n{n}",{n},1' for n in range(5)]
@@ -394,7 +394,7 @@ def sending(server: Gateway, port: int, *words: object, **options: Any) -> Itera
         process.communicate()
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_standard_input_survives_a_broken_way(server: Gateway, proxy: CuttingProxy) -> None:
     data = readings(30_000)
     half = data.index(b"\n", len(data) // 2) + 10  # in the middle of a line
@@ -425,7 +425,7 @@ def position(server: Gateway) -> int:
     return server.runtime.gateway.status(newest(server) or "", owner=None).senders[0].position
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_ctrl_c_leaves_a_state_with_which_the_same_command_goes_on(
     server: Gateway, proxy: CuttingProxy, tmp_path: Path
 ) -> None:

@@ -96,7 +96,7 @@ def test_over_batches_until_what_is_unmatched_lies_in_the_error_topic(world: Wor
     assert marks[-1] == 9 * HOUR - 600_000
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_one_that_fails_behind_the_join_comes_back_with_its_partners(embedded: World) -> None:
     """What was mended is in these. What the join keeps of the record is as it came, also for later partners."""
     flow = bought(embedded.home)
@@ -117,7 +117,7 @@ def test_one_that_fails_behind_the_join_comes_back_with_its_partners(embedded: W
     assert (counts["joining"], counts["aggregated"], counts["failed"], counts["loaded"]) == (1, 2, 2, 1)
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_without_partner_delivered_by_a_tick(embedded: World) -> None:
     flow = bought(embedded.home, unmatched={"order": "deliver", "payment": "drop"})
     send(embedded, flow, [one(f"o{n}", n, 0) for n in range(40)], [one(f"p{n}", n + 38, 0) for n in range(40)])

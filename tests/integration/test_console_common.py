@@ -58,6 +58,7 @@ def test_the_second_one_gets_the_list_of_the_first_with_their_own_token(
     assert ('name="token"' in of_bob) is (bob.token in of_bob)
 
 
+@pytest.mark.part("matrix")
 @pytest.mark.parametrize("path", COMMON)
 def test_nothing_in_it_is_of_one_person(path: str, make_visitor: MakeVisitor, runtime: Runtime) -> None:
     """Made for each of two alone, they are the same; also where one of them is named in what is shown."""

@@ -168,7 +168,7 @@ def test_no_change_without_the_token(method: str, route: APIRoute, house: House)
             assert ask(visitor, method, route, token=token).status_code == 403, (role, token)
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_refused_changes_have_changed_nothing(house: House) -> None:
     """The same requests at things that are there: by who may not, and without a token."""
     before = house.contents(without=(TRAIL,))
@@ -183,7 +183,7 @@ def test_refused_changes_have_changed_nothing(house: House) -> None:
     assert house.contents(without=(TRAIL,)) == before
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_nobody_sees_a_button_that_would_be_refused(house: House) -> None:
     for role, visitor in house.by_role.items():
         for address in reached(house, role):
@@ -192,7 +192,7 @@ def test_nobody_sees_a_button_that_would_be_refused(house: House) -> None:
                 assert not MAY[role].isdisjoint(scopes_of(route)), (role, address, action)
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_looking_changes_nothing(house: House) -> None:
     """But when somebody was seen last, which is noted by the minute."""
     admin = house.by_role[Role.ADMIN]
@@ -280,7 +280,7 @@ MANY = settings(
 )
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @given(route=st.sampled_from(LOOKED_AT), holes=TEXTS, fields=FIELDS)
 @MANY
 def test_odd_addresses(house: House, route: APIRoute, holes: str, fields: list[tuple[str, str]]) -> None:
@@ -289,7 +289,7 @@ def test_odd_addresses(house: House, route: APIRoute, holes: str, fields: list[t
     assert answer.status_code < 500, (path, fields, answer.text[:300])
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @given(route=st.sampled_from(POSTED), fields=FIELDS)
 @MANY
 def test_odd_forms(house: House, route: APIRoute, fields: list[tuple[str, str]]) -> None:
@@ -301,7 +301,7 @@ def test_odd_forms(house: House, route: APIRoute, fields: list[tuple[str, str]])
     assert answer.status_code < 500, (route.path, fields, answer.text[:300])
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_forms_that_are_too_large(house: House) -> None:
     admin = house.by_role[Role.ADMIN]
     large = "x" * (house.runtime.settings.api.max_body_bytes + 1)

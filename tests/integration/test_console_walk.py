@@ -59,7 +59,7 @@ def test_the_menu_leads_to_pages_of_that_name(runtime: Runtime) -> None:
         assert f"<title>{link.title}" in admin.text(link.path), link
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_nobody_finds_what_is_masked(tmp_path: Path) -> None:
     """Not in what a record holds, its key or headers, not in why it failed, nor in a message with the same field."""
     desk = {"directory": str(tmp_path / "desk"), "masked": {"*": ["email", "$key", "$headers.sender"]}}

@@ -156,7 +156,7 @@ def test_a_silent_process_that_beats_is_left_alone(kept: Keeping) -> None:
     assert kept.duty("worker").launch == 1
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 @pytest.mark.parametrize("silent_s", [10.0])
 def test_another_host_is_asked_over_the_queue(
@@ -257,7 +257,7 @@ def test_a_script_may_run_one_command_after_the_other(kept: Keeping, tmp_path: P
     assert kept.deaths("script") == []
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 @pytest.mark.parametrize("silent_s", [3.0])  # nobody else of this test needs a lease
 def test_a_keeper_that_stands_still_hides_no_death(kept: Keeping, tmp_path: Path, silent_s: float) -> None:

@@ -194,7 +194,7 @@ def test_who_leaves_does_not_end_it(make_desk: Callable[..., Runtime]) -> None:
     assert later.states() == {"replaying": PORTION + 3}
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_no_cap_drops_anything(world: World) -> None:
     """Lists of others end at 1,000 or 10,000 without a word (Axon, Hangfire)."""
     count = 10 * PORTION + 1
@@ -306,7 +306,7 @@ def test_jobs_that_ended_long_ago_are_deleted(desk_runtime: Runtime) -> None:
     assert old.state is JobState.FINISHED
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_a_portion_keeps_a_writer_waiting_for_less_than_250_ms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On SQLite there is one writer at a time. With the default durability, and the largest portions."""
     with towpath.connect(f"sqlite:///{tmp_path}/towpath.db") as runtime:

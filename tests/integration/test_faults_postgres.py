@@ -146,7 +146,7 @@ def workers(settings: Settings) -> Iterator[Workers]:
     made.stop()
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 @pytest.mark.parametrize("how", ["stop", "kill", "connections"])
 def test_services_go_on_by_themselves(workers: Workers, server: PostgresServer, how: str) -> None:
@@ -183,7 +183,7 @@ def test_services_go_on_by_themselves(workers: Workers, server: PostgresServer, 
     assert events(workers.runtime.database, EventKind.PROCESS_DIED, EventKind.CLAIM_FREED) == []
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_a_handler_that_ends_while_the_server_is_away(workers: Workers, server: PostgresServer) -> None:
     """Its result is written when the server is back, once, by the same claim."""
@@ -208,7 +208,7 @@ def test_a_handler_that_ends_while_the_server_is_away(workers: Workers, server: 
     assert [attempts[one] for one in sent] == [1, 1]
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_waiting_through_a_crash_of_the_server(workers: Workers, server: PostgresServer) -> None:
     go_on = threading.Event()

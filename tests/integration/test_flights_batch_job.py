@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_the_batch_job_gives_the_answers_of_the_oracle(spark: SparkSession, tmp_path: Path) -> None:
     airports, itineraries = tmp_path / "airports.csv", tmp_path / "itineraries.csv"
     world = all_airports()

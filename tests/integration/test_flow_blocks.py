@@ -76,7 +76,7 @@ def test_rules_are_fixed_with_a_batch(embedded: World) -> None:
     assert balance(embedded, flow) == {Place.LOADED: 17, Place.FAILED: 2, Place.BLOCKED: 1}
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_what_is_kept_out_is_not_remembered(embedded: World) -> None:
     """Before operators with state: a number that was kept out is taken when it is sent again later."""
     flow = orders(embedded.home)

@@ -28,7 +28,7 @@ from towpath.stack.spark_cluster import SparkCluster
 from towpath.testing import servers
 from towpath.testing.waiting import wait_until
 
-pytestmark = pytest.mark.verify("flows")
+pytestmark = pytest.mark.part("flows")
 
 COUNT, BATCH = 4_000, 2_000
 WAIT_S = 180

@@ -162,7 +162,7 @@ def told(record: Record) -> dict[str, str]:
     return {name.removeprefix(prefix): (value or b"").decode() for name, value in record.headers if prefix in name}
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @produces(ErrorCode.TRANSFORM_FAILED)
 def test_a_record_on_which_an_expression_fails_is_searched_for(world: World, name: str, produced: Produced) -> None:
     flow = Flow(name, version=VERSION)
@@ -183,7 +183,7 @@ def test_a_record_on_which_an_expression_fails_is_searched_for(world: World, nam
     produced.add(ErrorCode(int(said["code"])))
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @produces(ErrorCode.UNCATEGORISED)
 def test_what_nobody_knows_starts_the_attempt_anew(world: World, name: str, produced: Produced) -> None:
     """The driver cannot write what it has to: something else lies where its directory was."""
@@ -211,7 +211,7 @@ def stored(world: World) -> list[int]:
         return sorted(json.loads(text)["n"] for (text,) in connection.execute("select document from out"))
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @produces(ErrorCode.TOPIC_NOT_FOUND)
 def test_without_its_errors_a_batch_does_not_commit(world: World, name: str, produced: Produced) -> None:
     """Somebody has deleted the error topic under the running flow."""

@@ -117,7 +117,7 @@ def suffer(
     drive.wait_until_done(sending.count)
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @produces(ErrorCode.NETWORK, ErrorCode.SINK_UNAVAILABLE, ErrorCode.SINK_FAILED, ErrorCode.SINK_REFUSED)
 def test_an_index_that_is_away_or_answers_badly_is_waited_for(
     world: World, proxy: BulkProxy, flow: Flow, node: Node, name: str, produced: Produced
@@ -187,7 +187,7 @@ def test_an_index_that_refuses_all_items_holds_the_flow(
     assert world.errors(flow) == []
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_an_index_that_calls_every_single_record_wrong_needs_a_person(
     world: World, proxy: BulkProxy, flow: Flow, node: Node, name: str
 ) -> None:

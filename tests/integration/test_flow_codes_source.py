@@ -124,7 +124,7 @@ def delete(world: World, source: str) -> None:
     wait_until(lambda: source not in {each.name for each in log.topics()}, 30)
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @produces(ErrorCode.LOG_UNAVAILABLE)
 @pytest.mark.parametrize("act", [lambda broker: broker.server.stop(), Broker.cut], ids=["stopped", "cut off"])
 def test_a_broker_that_is_away_is_waited_for(
@@ -164,7 +164,7 @@ def test_a_topic_that_is_deleted_is_waited_for(
     assert arrived(world) == list(range(20))
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @produces(ErrorCode.OFFSET_NOT_AVAILABLE)
 @pytest.mark.parametrize("more", [0, 30])
 def test_a_topic_made_again_under_a_running_flow(
@@ -183,7 +183,7 @@ def test_a_topic_made_again_under_a_running_flow(
     produced |= {ErrorCode(code) for code, _ in troubles(world)} & {ErrorCode.OFFSET_NOT_AVAILABLE}
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @produces(ErrorCode.PARTITION_NOT_FOUND, ErrorCode.OFFSET_NOT_AVAILABLE)
 def test_a_broker_that_was_put_back_to_an_older_copy_of_its_data(
     world: World, sending: World, broker: Broker, flow: Flow, source: str, produced: Produced, tmp_path: Path

@@ -41,7 +41,7 @@ def test_what_was_sent_before_is_dropped_and_counted(world: World, name: str) ->
     assert balance(world, flow) == {Place.LOADED: 6, Place.DUPLICATE: 3}
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_late_missing_and_restarted_senders(embedded: World) -> None:
     """One partition, so that the order is that of sending. The default for what is late is the error topic."""
     dedupe = Dedupe(header("sender"), header("n"), epoch=header("epoch"), window=3, missing="error")
@@ -72,7 +72,7 @@ def test_late_missing_and_restarted_senders(embedded: World) -> None:
     assert balance(embedded, flow) == {Place.LOADED: 5, Place.DUPLICATE: 2, Place.FAILED: 5}
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_by_key_and_fields_and_with_late_ones_taken(embedded: World) -> None:
     """What is no JSON has no number: it is read, and fails as such. Bytes go through as they came."""
     flow = orders(embedded.home, Dedupe(key(), field("$.meta.n"), window=0, late="take"))

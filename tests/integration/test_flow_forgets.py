@@ -42,7 +42,7 @@ class Watched:
         return sum(not each.refersTo(None) for each in self._seen.values())
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @pytest.mark.parametrize("point", [None, CrashPoint.BATCH_LOADED], ids=["done", "failed"])
 def test_queries_are_forgotten(point: CrashPoint | None, embedded: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL + 1, "towpath")  # pytest keeps what is logged, with its trace

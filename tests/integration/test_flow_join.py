@@ -71,7 +71,7 @@ def test_by_position_over_batches(world: World, name: str) -> None:
     assert world.counts(flow) == Counter(read=7, loaded=3, delivered=3, aggregated=3, joining=1)
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_by_key_with_one_that_fails_and_comes_back(embedded: World) -> None:
     """A record that cannot be read keeps its place; others are joined meanwhile, and its replay fills it."""
     flow = bought(embedded.home, key=key())
@@ -90,7 +90,7 @@ def test_by_key_with_one_that_fails_and_comes_back(embedded: World) -> None:
     assert pairs == [(1, 1), (2, 2), (3, 3)]
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_duplicates_are_dropped_before_what_has_waited_long_enough_leaves(embedded: World) -> None:
     """Orders are sent twice; one of them never gets its payment, and is delivered without."""
     flow = Flow("bought", delivery="exactly-once")
@@ -110,7 +110,7 @@ def test_duplicates_are_dropped_before_what_has_waited_long_enough_leaves(embedd
     assert found == {Place.LOADED: 2, Place.AGGREGATED: 2, Place.DUPLICATE: 2}
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_or_goes_to_the_error_topic_from_where_it_can_come_back(embedded: World) -> None:
     flow = bought(embedded.home, key=field("n"), wait_s=0.3, unmatched="error", schema="order struct<n: int>")
     send(embedded, flow, "orders", {"n": 1}, {"x": 2})

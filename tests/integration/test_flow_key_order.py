@@ -80,7 +80,7 @@ def settle(world: World, flow: Flow, key: str, count: int = 1) -> None:
         HeldKeys(database).settle(tx, [(flow.name, stage.name, hash_of(key.encode()))] * count)
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_behind_one_that_has_failed_none_of_its_key_is_tried(world: World, name: str) -> None:
     source = f"{name}-in"
     flow = ordered(name, source, world)

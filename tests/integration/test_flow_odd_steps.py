@@ -44,7 +44,7 @@ def sorted_again(rows: Any) -> Any:
     return rows.withColumn("n", F.explode(F.array("n", F.col("n") + 100))).sortWithinPartitions("n")
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @pytest.mark.parametrize(
     ("step", "loaded", "expected"),
     [

@@ -112,7 +112,7 @@ def delivered(world: World, flow: Flow) -> list[dict[str, int]]:
     return [dict(batch.counts["delivered"]) for batch in world.batches(flow)]  # type: ignore[arg-type]
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_a_replay_brings_what_was_refused_and_nothing_twice(world: World, name: str, output: Output) -> None:
     sink, found = output
     flow = family(name, "exactly-once", out=sink)
@@ -142,7 +142,7 @@ def test_also_where_topics_are_written_without_marks(world: World, name: str, ou
     assert found() == Counter({(0, i): 1 for i in CHILDREN})
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @pytest.mark.parametrize("output", ["sqlite"], indirect=True)
 def test_a_topic_beside_a_table_gets_all_of_it_or_nothing(world: World, name: str, output: Output) -> None:
     sink, found = output

@@ -117,7 +117,7 @@ def test_a_replay_is_the_same_delivery(world: World, name: str) -> None:
     assert (verdict.balance.arrived, verdict.balance.returned, verdict.balance.difference) == (5, 10, 0)
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_what_comes_back_of_a_topic_that_was_made_again_keeps_its_old_names(embedded: World) -> None:
     flow = replayed("f", embedded.home, "clicks")
     log = embedded.runtime.log

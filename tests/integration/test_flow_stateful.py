@@ -90,7 +90,7 @@ def test_state_goes_on_and_only_success_changes_it(world: World, name: str) -> N
     assert shown(world.home) == ["ann:5", "ann:7", "ann:7", "ann:8", "bob:1", "bob:15"]
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_behind_dropped_duplicates(embedded: World) -> None:
     """What is dropped never comes to the function."""
     flow = totals(embedded.home, Dedupe(sender=field("customer"), sequence=field("n")))
@@ -102,7 +102,7 @@ def test_behind_dropped_duplicates(embedded: World) -> None:
     assert embedded.counts(flow) == Counter(read=5, loaded=3, delivered=3, duplicate=2)
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_a_worker_that_dies_in_it_halts_the_stage(embedded: World) -> None:
     """Nobody can search there: the state is of the batch before. It is not tried for ever, and says where it was."""
     flow = Flow("deadly")
@@ -120,7 +120,7 @@ def test_a_worker_that_dies_in_it_halts_the_stage(embedded: World) -> None:
     assert "towpath flow resume deadly deadly-orders" in reason
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_a_topic_made_again_needs_a_person(embedded: World) -> None:
     """What is kept belongs to the old one."""
     flow = totals(embedded.home)

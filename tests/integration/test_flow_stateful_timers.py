@@ -115,7 +115,7 @@ def test_alarms_ring_without_input_once_and_over_restarts(world: World, name: st
     [
         CrashPoint.BATCH_LOADED,
         *(
-            pytest.param(each, marks=pytest.mark.verify("flows"))
+            pytest.param(each, marks=pytest.mark.part("flows"))
             for each in (CrashPoint.BATCH_FIXED, CrashPoint.BATCH_COMMITTED)
         ),
     ],
@@ -139,6 +139,7 @@ def test_a_timer_batch_without_input_survives(point: CrashPoint, embedded: World
     assert audited(embedded, flow)["loaded"] == 5
 
 
+@pytest.mark.part("flows")
 def test_one_that_raises_is_told_and_its_replay_wakes_it_alone(embedded: World) -> None:
     flow = sessions(embedded.home)
     bad = [paid(name, 1, set={"fails": True}) for name in ("bad", "worse")]
@@ -174,6 +175,7 @@ def refuse_once(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.part("flows")
 def test_what_fails_behind_the_step_comes_back_with_its_documents(embedded: World) -> None:
     flow = sessions(embedded.home, behind=refuse_once)
     send(embedded, flow, paid("ann", 13, set={"parts": 2}), paid("bob", 1))
@@ -193,6 +195,7 @@ def with_a_number(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "number": "none" if document["part"] == 1 else 1}
 
 
+@pytest.mark.part("flows")
 def test_a_tick_of_which_the_sink_refuses_one_document_comes_back_for_that_one(embedded: World) -> None:
     flow = sessions(embedded.home, behind=with_a_number, number="integer")
     send(embedded, flow, paid("ann", 13, set={"parts": 3}))

@@ -191,7 +191,7 @@ def test_what_was_asked_is_done_by_the_next_process_if_the_first_dies(
             assert stage_of(embedded, "f", "clicks").pilot.reason == "ada: trying"
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_a_search_ends_when_the_stage_is_to_stop(embedded: World) -> None:
     """Every record fails, and every try takes a while: to the end the search would take a minute."""
     tries = []
@@ -251,7 +251,7 @@ def test_a_halted_stage_is_resumed_while_the_others_run(embedded: World) -> None
     assert run.wait() == {"a": PilotState.STOPPED, "b": PilotState.STOPPED}
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_a_batch_that_fails_three_times_without_a_known_cause_is_searched(embedded: World) -> None:
     """As long as any record at all makes it fail, none is at fault; when only one does, it is set aside."""
     marker = embedded.home / "down"

@@ -34,7 +34,7 @@ def lab(server: Gateway) -> Lab:
     return Lab(server.client())
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @DESCRIBED.parametrize()
 @SHARED
 def test_by_its_description(case: Any, server: Gateway, lab: Lab) -> None:

@@ -158,7 +158,7 @@ def jump(client: Client, length: int, ahead: int) -> None:
         assert client.position == before
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @given(data=FILES, steps=STEPS, format=st.sampled_from(["csv", "csv", "jsonl"]))
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_records_do_not_depend_on_how_they_were_sent(
@@ -167,7 +167,7 @@ def test_records_do_not_depend_on_how_they_were_sent(
     assert sent_in_pieces(embedded, data, format, steps, tmp_path) == sent_at_once(embedded, data, format)
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @given(data=FILES, steps=STEPS)
 @settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_same_on_kafka(on_kafka: Runtime, tmp_path: Path, data: bytes, steps: list[Any]) -> None:

@@ -51,7 +51,7 @@ def signed(sign: str, *command: str) -> Iterator[subprocess.Popen[str]]:
         process.communicate()
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_who_changes_its_program_is_found_at_any_moment(sign: str, again: str) -> None:
     with signed(sign, "sh", again) as process:
         wait_until(lambda: list(kin(sign)), 10)

@@ -328,7 +328,7 @@ def test_a_log_is_followed_through_its_files(rig: Rig) -> None:
     assert len(kept) == 2
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_the_last_lines_may_stand_in_several_files(rig: Rig) -> None:
     handle = rig.start("seq 1 300000", log=LogLimits(file_mb=1, files=3))
     rig.ended(handle)
@@ -387,7 +387,7 @@ def test_what_is_not_a_home_is_not_taken_for_one(rig: Rig, directory: Path) -> N
     assert (directory / "orders" / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_waiting_costs_little_for_many(rig: Rig) -> None:
     """Ends are heard, not looked for: a coordinator waits all day."""
     handles = [rig.start("exec sleep 600") for _ in range(20)]

@@ -108,7 +108,7 @@ def test_property_that_a_promise_hangs_on_is_the_logs_own(name: str) -> None:
         KafkaLog("127.0.0.1:1", LogSettings(client={name: "1"}))
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_positions_and_producers_leave_nothing_open(broker: KafkaServer, name: str) -> None:
     """A console that looks at hundreds of groups must not run out of sockets."""
     with opened(broker.bootstrap) as log:
@@ -139,7 +139,7 @@ def test_value_that_only_the_broker_finds_too_large_is_refused(broker: KafkaServ
         assert values(log, name) == []
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_broker_killed_in_the_middle_of_a_batch(broker: KafkaServer, name: str) -> None:
     """The client waits, goes on when the broker is back, and its repeats double nothing."""
@@ -168,7 +168,7 @@ def test_broker_killed_in_the_middle_of_a_batch(broker: KafkaServer, name: str) 
         assert set(found) == expected
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_broker_killed_while_it_is_asked_for_offsets(broker: KafkaServer, name: str) -> None:
     """The library answers with an offset that is none; a snapshot with it would never find its marks again."""
@@ -191,7 +191,7 @@ def test_broker_killed_while_it_is_asked_for_offsets(broker: KafkaServer, name: 
         assert [each.result(timeout_s=100) for each in asking] == [{1}] * len(asking)
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_batch_that_runs_out_of_time_says_what_is_known(
     broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch
@@ -217,7 +217,7 @@ def test_batch_that_runs_out_of_time_says_what_is_known(
     assert found in ([b"first", b"before", b"1", b"2", b"after"], [b"first", b"before", b"after"])
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_broker_restarted_during_a_commit(broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The commit is asked for again until the broker answers."""
@@ -235,7 +235,7 @@ def test_broker_restarted_during_a_commit(broker: KafkaServer, name: str, monkey
         wait_for_values(log, name, b"1", b"2", b"3")
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_broker_away_during_a_commit_for_too_long_leaves_all_or_nothing(
     broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch
@@ -260,7 +260,7 @@ def test_broker_away_during_a_commit_for_too_long_leaves_all_or_nothing(
         wait_for_values(log, name, b"1")
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_broker_away_before_a_commit_aborts_the_transaction(broker: KafkaServer, name: str) -> None:
     with opened(broker.bootstrap, timeout_s=IMPATIENT_S) as log:
@@ -277,7 +277,7 @@ def test_broker_away_before_a_commit_aborts_the_transaction(broker: KafkaServer,
         wait_for_values(log, name, b"kept")
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_broker_that_comes_back_at_another_address_is_found(broker: KafkaServer, name: str, tmp_path: Path) -> None:
     """The address of the settings stays; the one that the broker tells its clients does not."""

@@ -201,7 +201,7 @@ def test_one_that_is_gone_is_not_tried_again(make_runtime: Make) -> None:
         assert len(taken.posts) == 1
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @pytest.mark.parametrize("behaviour", [hanging, dripping])
 def test_a_webhook_that_hangs_holds_up_nobody(make_runtime: Make, behaviour: Any) -> None:
     with behaviour() as port, webhook() as taken:

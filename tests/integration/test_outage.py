@@ -64,7 +64,7 @@ def tell(process: subprocess.Popen[str]) -> None:
     process.stdin.flush()
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize(
     ("lease_s", "away_s"),
     [

@@ -54,7 +54,7 @@ def test_another_takes_over_when_the_coordinator_stops(peers: Peers) -> None:
     assert peers.wait_for_one_group().terms.number == term + 1
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_a_coordinator_that_cannot_give_the_term_back_stops_all_the_same(peers: Peers) -> None:
     old = peers.remove(peers.wait_for_one_group())
@@ -78,7 +78,7 @@ def test_members_that_come_back_join_with_coordinator_and_term_unchanged(peers: 
     assert leader.terms.number == term
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_a_coordinator_that_loses_the_database_makes_way(peers: Peers) -> None:
     old = peers.wait_for_one_group()
@@ -88,7 +88,7 @@ def test_a_coordinator_that_loses_the_database_makes_way(peers: Peers) -> None:
     assert peers.wait_for_one_group() is new
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 def test_a_database_that_hangs_does_not_make_a_peer_silent(peers: Peers) -> None:
     """And a lease that ends while its holder waits for an answer is over."""

@@ -58,7 +58,7 @@ def test_killed_server_recovers_what_was_committed(server: PostgresServer) -> No
     assert "automatic recovery in progress" in server.log_tail()
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_two_servers_run_side_by_side(server: PostgresServer) -> None:
     with postgres_server() as other:
         assert other.port != server.port
@@ -81,7 +81,7 @@ def test_a_running_server_is_found_by_another_object(server: PostgresServer) -> 
     assert found.url == server.url
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_a_pid_file_naming_a_stranger_is_no_obstacle(server: PostgresServer) -> None:
     """After a crash the noted number may belong to any process, here to this one."""
     server.kill()

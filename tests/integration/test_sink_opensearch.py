@@ -9,7 +9,7 @@ from tests.integration.test_sink_index import *  # noqa: F403 - its tests and fi
 
 from towpath.testing.opensearch import OpenSearchServer, opensearch_server
 
-pytestmark = pytest.mark.verify("flows")
+pytestmark = pytest.mark.part("flows")
 
 
 @pytest.fixture(scope="module")

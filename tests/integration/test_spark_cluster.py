@@ -17,7 +17,7 @@ from towpath.settings import DatabaseSettings, LogSettings
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.spark_cluster import SparkCluster
 
-pytestmark = pytest.mark.verify("flows")
+pytestmark = pytest.mark.part("flows")
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(300)  # the first test waits for Spark to start
 PAGE = DOCS / "how-to" / "read-topics-with-spark.md"
 
 
-@pytest.mark.verify("guides")
+@pytest.mark.part("guides")
 def test_examples_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOWPATH_SPARK__MASTER", spark.sparkContext.master or "")  # a process has one session

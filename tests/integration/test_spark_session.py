@@ -58,7 +58,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, check=True)
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_session_is_quiet_and_keeps_the_users_own_options() -> None:
     """A first session without the connector cannot be given one later: its Java process is made once."""
     done = run(QUIET)

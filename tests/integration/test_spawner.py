@@ -83,7 +83,7 @@ def test_a_process_that_dies_over_a_message_is_followed_by_another(rig: Rig) -> 
     assert ended["why"].startswith("its process was ended by signal 9; the end of its output: ")
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_a_message_that_kills_every_process_is_given_up(rig: Rig) -> None:
     rig.run(Hand)
     with pytest.raises(
@@ -142,7 +142,7 @@ def test_no_process_can_be_started(rig: Rig, monkeypatch: pytest.MonkeyPatch) ->
     assert rig.instance(Late).is_live
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 @pytest.mark.parametrize("spawned_lease_s", [6.0])
 def test_a_process_that_stands_still_is_killed_and_followed_by_another(
@@ -161,7 +161,7 @@ def test_a_process_that_stands_still_is_killed_and_followed_by_another(
     assert rig.journal("began") == [f"began {gate} attempt {n}" for n in (1, 2)]
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_threads_that_the_work_left_do_not_keep_the_process(rig: Rig) -> None:
     rig.run(Hand)
     assert rig.ask(Hand, ["linger", 0]).payload == "left a thread"
@@ -175,7 +175,7 @@ def test_a_message_that_waits_while_no_host_runs(rig: Rig) -> None:
     assert rig.outbox.wait(question, 60).payload == 6
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_instances_have_processes_of_their_own(rig: Rig, tmp_path: Path) -> None:
     rig.run(Hand)
     rig.actors.start(Hand, instance="../second")
@@ -188,7 +188,7 @@ def test_instances_have_processes_of_their_own(rig: Rig, tmp_path: Path) -> None
     assert sorted(each.name for each in (tmp_path / "actors").iterdir()) == ["hand-..%2Fsecond.log", "hand-main.log"]
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_a_launch_of_which_nobody_knows_anything_is_waited_for_and_then_replaced(rig: Rig) -> None:
     """Its host may have died, or stand still, on another machine."""
     rig.actors.register(Hand)
@@ -207,7 +207,7 @@ def test_a_launch_of_which_nobody_knows_anything_is_waited_for_and_then_replaced
     assert ended["why"] == "its process was stopped, since it was not there within 60 s"
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_the_database_is_away_for_a_moment(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     away = iter(range(5))
     read = SpawnedStore.read

@@ -13,7 +13,7 @@ from towpath.queue import MessageState
 from towpath.testing.waiting import wait_until
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_abort_of_the_run_ends_the_process(rig: Rig, tmp_path: Path) -> None:
     rig.run(Hand)
     question = rig.send(Hand, ["hold", str(tmp_path / "gate")])
@@ -53,7 +53,7 @@ def test_abort_while_no_process_runs(rig: Rig) -> None:
     assert rig.wait_failed(Hand) == "aborted by lev: not needed"
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_an_operator_ends_the_work_on_one_message(rig: Rig, tmp_path: Path) -> None:
     rig.run(Hand)
     question = rig.send(Hand, ["hold", str(tmp_path / "gate")])
@@ -68,7 +68,7 @@ def test_an_operator_ends_the_work_on_one_message(rig: Rig, tmp_path: Path) -> N
     assert rig.message(question).state == "DEAD"
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_an_operator_ends_the_work_of_one_that_does_not_listen(rig: Rig) -> None:
     rig.run(Stubborn)
     question = rig.send(Stubborn, "it")

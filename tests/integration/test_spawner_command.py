@@ -69,7 +69,7 @@ def test_a_command_is_given_the_payload_and_answers(rig: Rig) -> None:
     assert b"towpath: 40% fetching" in (Path(log) / "made-echo-main.log").read_bytes()
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_hostile_commands(rig: Rig) -> None:
     hostile = command("hostile", HOSTILE)
     hostile.linger_s = 30.0
@@ -93,7 +93,7 @@ def test_hostile_commands(rig: Rig) -> None:
     assert row.done == 8  # all by one process
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_a_command_is_killed_with_the_process_that_runs_it(rig: Rig, tmp_path: Path) -> None:
     hold = command("hold", HOLD)
     rig.run(hold)
@@ -125,7 +125,7 @@ def test_abort_ends_the_command(rig: Rig, tmp_path: Path) -> None:
     assert not is_spawned(row.pid or 0)
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_progress_of_a_command(rig: Rig, tmp_path: Path) -> None:
     told = command("told", "print('towpath: 12.5% half an eighth', flush=True)\n" + HOLD)
     rig.run(told)

@@ -89,7 +89,7 @@ def test_ports(command: CommandLine, project: Path) -> None:
         command.ok("stack", "up", "postgres", "--port", "postgres=0")
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_a_stranger_with_the_number_of_a_server_is_not_touched(command: CommandLine, project: Path) -> None:
     """After a crash of the machine the pid file may name anybody, here this very process."""
     command.ok("stack", "up", "postgres")
@@ -104,7 +104,7 @@ def test_a_stranger_with_the_number_of_a_server_is_not_touched(command: CommandL
     command.ok("stack", "up", "postgres")
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_a_second_one_waits_for_the_first(command: CommandLine, project: Path) -> None:
     with exclusively(project / ".towpath" / "stack" / ".lock"):
         second = subprocess.Popen([*TOWPATH, "stack", "up", "postgres"], stderr=subprocess.PIPE, text=True)
@@ -116,7 +116,7 @@ def test_a_second_one_waits_for_the_first(command: CommandLine, project: Path) -
     assert item(command, "postgres")["state"] == "running"
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_up_that_was_killed_is_taken_up_again(command: CommandLine, project: Path) -> None:
     """The broker that was being started is the one that the next `up` waits for; a `down` would find it too."""
     first = subprocess.Popen([*TOWPATH, "stack", "up", "kafka"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

@@ -18,7 +18,7 @@ from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.server import Server
 from towpath.stack.server_user import current_user
 
-pytestmark = pytest.mark.verify("kills")
+pytestmark = pytest.mark.part("kills")
 
 
 def ask(server: ElasticsearchServer, method: str, path: str, *lines: dict[str, Any]) -> Any:

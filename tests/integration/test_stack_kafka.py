@@ -76,7 +76,7 @@ def test_it_takes_the_largest_record(kafka: KafkaServer) -> None:
     assert read_all(kafka, topic, 1) == [value]
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_data_survive_a_crash_and_a_move_to_another_port_behind_a_proxy(own: KafkaServer) -> None:
     topic = make_topic(own)
     write(own, topic, b"before")

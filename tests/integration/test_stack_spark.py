@@ -17,7 +17,7 @@ from towpath.stack.server import Server
 from towpath.stack.spark_cluster import SparkCluster
 from towpath.testing.waiting import wait_until
 
-pytestmark = pytest.mark.verify("kills")
+pytestmark = pytest.mark.part("kills")
 
 PROGRAM = """
 import sys

@@ -71,7 +71,7 @@ def test_an_image_that_is_missing_is_told(kept: Keeping) -> None:
     assert "docker pull no/such:image" in failed.trouble
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_nobody_is_started_again_because_the_engine_is_away(kept: Keeping, docker_engine: TestEngine) -> None:
     """And the ends of subprocesses are heard meanwhile."""
     kept.want("contained", WORKER, **CONTAINED)

@@ -86,7 +86,7 @@ def test_rows_as_they_come_and_at_the_end(home: Runtime, tmp_path: Path) -> None
     check_two_uploads(home, "trips", tmp_path)
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 @pytest.mark.parametrize("place", ["kafka"], indirect=True)
 def test_the_same_on_kafka_and_postgresql(world: World, postgres: PostgresServer, tmp_path: Path) -> None:
     name = f"t{uuid4().hex[:12]}"
@@ -132,7 +132,7 @@ def check_two_uploads(home: Runtime, name: str, tmp_path: Path) -> None:
     assert [error.failure.message.partition(":")[0] for error in errors] == ["line 5"] * 2
 
 
-@pytest.mark.verify("flows")
+@pytest.mark.part("flows")
 def test_a_step_that_fails_says_why_and_is_tried_when_asked(home: Runtime) -> None:
     upload = send_upload(home, "trips", {"cities": CITIES, "trips": []})
     run(home, trips_flow(fails=True))

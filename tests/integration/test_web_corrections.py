@@ -226,7 +226,7 @@ def test_a_rehearsal_that_could_not_be_done_says_why(operator: Client, world: Wo
     assert shown["result"] is None
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_a_desk_that_runs_carries_it_out_in_a_process_of_its_own(
     operator: Client, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,14 +100,14 @@ def ask(case: Any, server: Server) -> None:
     case.call_and_validate(base_url=server.address, headers=headers, checks=CHECKS, timeout=TIMEOUT_S)
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @SOME.parametrize()
 @FEW
 def test_few(case: Any, server: Server) -> None:
     ask(case, server)
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @DESCRIBED.parametrize()
 @MANY
 def test_many(case: Any, server: Server) -> None:

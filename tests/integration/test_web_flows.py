@@ -415,7 +415,7 @@ def test_a_trace_quotes_nothing_that_is_hidden(make_quiet: Callable[..., Quiet],
     assert (refused.status_code, error_of(refused)["code"]) == (403, "fields_masked")
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 def test_none_of_it_loads_spark(tmp_path: Path) -> None:
     program = f"""
 import sys

@@ -119,7 +119,7 @@ QUERIES = st.lists(
 )
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @given(
     route=st.sampled_from([route for route in ROUTES if route.methods == {"GET"}]),
     holes=st.lists(TEXTS, min_size=2, max_size=2),
@@ -131,7 +131,7 @@ def test_looking(client: Client, route: APIRoute, holes: list[str], query: list[
     check(client.get(f"{filled(route.path, holes)}?{text}"))
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @given(path=st.binary(max_size=60), method=st.sampled_from(["GET", "POST", "PUT", "DELETE", "TRACE", "BREW"]))
 @LEFT_OUT
 def test_nowhere(client: Client, path: bytes, method: str) -> None:

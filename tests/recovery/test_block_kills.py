@@ -47,7 +47,7 @@ def test_gateway_killed_at(point: P, tmp_path: Path) -> None:
         assert lines == [1, 2, *range(6, len(LINES) + 1)]
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("point", [P.BATCH_SNAPSHOT, P.BATCH_LOADED, P.BATCH_COMMITTED])
 def test_driver_killed_at(point: P, embedded: World) -> None:
     """The rule is withdrawn before the next driver comes: what was fixed with the batch counts all the same."""

@@ -128,7 +128,7 @@ def test_results_are_kept_until_all_is_acknowledged_in_spite_of_a_kill_at(
     check_received(embedded, upload)
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("point", CLOSE_AT)
 def test_closing_on_postgresql(point: str, server: dict[str, Any], tmp_path: Path) -> None:
     upload = sent(server)
@@ -136,7 +136,7 @@ def test_closing_on_postgresql(point: str, server: dict[str, Any], tmp_path: Pat
     check_closed(server, upload, RUNS_AFTER.get(P(point.partition(":")[0]), 1))
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("point", RECEIVE_AT)
 def test_receiving_on_postgresql(point: str, server: dict[str, Any], tmp_path: Path) -> None:
     upload = sent(server)
@@ -145,7 +145,7 @@ def test_receiving_on_postgresql(point: str, server: dict[str, Any], tmp_path: P
     check_received(server, upload)
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("point", [P.FILE_PUBLISHED, P.CLOSING_WRITTEN, P.CLOSING_RENAMED])
 def test_a_flow_on_spark_that_is_killed_closes_its_upload_once(point: P, spark: SparkSession, tmp_path: Path) -> None:

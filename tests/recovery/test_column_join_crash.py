@@ -39,7 +39,7 @@ def dies_at(world: World, flow: Flow, point: CrashPoint) -> bool:
     return False
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_nothing_is_lost_or_doubled(embedded: World) -> None:
     """In the batch that dies one leaves without partner, one is late, and one meets a partner of the batch before.
 

@@ -39,7 +39,7 @@ def kept(server: PostgresServer, tmp_path: Path) -> Iterator[Keeping]:
         yield made
 
 
-@pytest.mark.parametrize("away_s", [8.0, pytest.param(60.0, marks=pytest.mark.verify("kills"))])
+@pytest.mark.parametrize("away_s", [8.0, pytest.param(60.0, marks=pytest.mark.part("kills"))])
 def test_who_lives_is_left_alone_and_who_died_meanwhile_comes_back(
     kept: Keeping, server: PostgresServer, away_s: float
 ) -> None:

@@ -38,7 +38,7 @@ def stage(server: PostgresServer, tmp_path: Path) -> Iterator[Stage]:
         yield made
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize(("threads", "mode"), [(0, "fast"), (2, "immediate")])
 def test_nobody_alive_loses_a_claim(stage: Stage, server: PostgresServer, threads: int, mode: StopMode) -> None:
     """Handlers that end while the database is away wait for it, and their work counts."""

@@ -224,9 +224,7 @@ def test_a_bulk_job_survives_kill_at(crash_at: str, kill_and_recover: Callable[[
     assert (job.state, job.cases, job.done, job.refused) == (JobState.FINISHED, CASES, CASES - 1, 1)
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param("replay later", marks=pytest.mark.verify("kills")), "abandon", "correct"]
-)
+@pytest.mark.parametrize("kind", [pytest.param("replay later", marks=pytest.mark.part("kills")), "abandon", "correct"])
 @pytest.mark.parametrize("crash_at", at(dict.fromkeys(JOB, (1,)) | dict.fromkeys(WORK, (4,))))
 def test_other_jobs_survive_kill_at(kind: str, crash_at: str, kill_and_recover: Callable[[str, str], Job]) -> None:
     assert kill_and_recover(kind, crash_at).state is JobState.FINISHED

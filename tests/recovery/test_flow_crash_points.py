@@ -31,7 +31,7 @@ FLOW_POINTS = frozenset(
 )
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("point", sorted(FLOW_POINTS))
 def test_driver_killed_at(point: CrashPoint, embedded: World) -> None:
     embedded.send("orders", [{"n": n, "kind": kind} for n, kind in RECORDS])

@@ -17,7 +17,7 @@ from tests.recovery.kill_rig import Rig, open_rig
 from towpath.flow.codes import ErrorCode
 
 pytestmark = [
-    pytest.mark.verify("kills"),
+    pytest.mark.part("kills"),
     pytest.mark.realtime,
     pytest.mark.timeout(400),
 ]  # the first one starts the servers and Spark

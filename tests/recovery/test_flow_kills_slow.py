@@ -55,7 +55,7 @@ def kill_driver(rig: Rig) -> None:
 ACTS: list[Callable[[Rig], None]] = [kill_worker, kill_elasticsearch, kill_kafka, cut_network, kill_driver]
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", [random.randrange(1 << 32)])  # its name tells it

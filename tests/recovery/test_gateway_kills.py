@@ -106,7 +106,7 @@ def test_every_line_is_taken_once_in_spite_of_a_kill_at(
     recover(MIDDLE.get(point, point), embedded, upload, tmp_path)
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("point", sorted(GATEWAY_POINTS))
 def test_the_same_on_kafka_and_postgresql(point: P, servers: dict[str, Any], upload: str, tmp_path: Path) -> None:
     recover(MIDDLE.get(point, point), servers, upload, tmp_path)

@@ -34,7 +34,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
             made.close()
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 @pytest.mark.timeout(1000)  # a minute on a machine with nothing else to do
 def test_each_part_is_killed_once(rig: Rig) -> None:
@@ -48,7 +48,7 @@ def test_each_part_is_killed_once(rig: Rig) -> None:
     rig.check()
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 @pytest.mark.timeout(1800)
 def test_anything_is_killed_at_any_time(rig: Rig) -> None:

@@ -46,7 +46,7 @@ def storm(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Rig,
     rig.end()
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.realtime
 @pytest.mark.parametrize("seed", [1, 2])
 def test_no_launch_is_begun_twice(storm: tuple[Rig, dict[str, Any]], tmp_path: Path, seed: int) -> None:

@@ -47,7 +47,7 @@ def die(number: int) -> None:
     raise RuntimeError(f"batch {number} dies")
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("deleted_before", [2, 5])
 def test_first_batch_that_died_is_read_again_from_where_it_was_told(
     spark: SparkSession, log: Log, name: str, follow: Follow, deleted_before: int
@@ -82,7 +82,7 @@ def test_later_batch_that_died_is_read_again_whole(spark: SparkSession, log: Log
     assert [[record.value for record in batch] for batch in last.batches] == [[b"3", b"4"], [b"5"]]
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_process_killed_in_its_first_batch_is_followed_by_one_that_starts_where_it_was_told(
     spark: SparkSession, tmp_path: Path
 ) -> None:

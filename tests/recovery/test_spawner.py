@@ -184,7 +184,7 @@ def test_an_abort_while_no_host_runs_is_carried_out_by_the_next(hosts: Hosts, tm
     assert not is_spawned(row.pid)
 
 
-@pytest.mark.verify("kills")
+@pytest.mark.part("kills")
 def test_hosts_and_processes_are_killed_at_random(hosts: Hosts) -> None:
     rig, random, kills = hosts.rig, Random(7), 5
     host = hosts.begin()

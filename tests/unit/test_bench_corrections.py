@@ -27,7 +27,7 @@ def test_no_figure_comes_from_data_that_constants_were_chosen_on() -> None:
     assert len(DATA_SETS) >= 3
 
 
-@pytest.mark.verify("matrix")
+@pytest.mark.part("matrix")
 @pytest.mark.parametrize("data_set", DATA_SETS, ids=lambda each: each.name)
 def test_the_figures_are_reached(data_set: type[DataSet]) -> None:
     report = Run([data_set], Console(quiet=True)).report()

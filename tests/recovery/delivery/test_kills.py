@@ -57,7 +57,7 @@ def test_killed(case: Case, make_rig: MakeRig) -> None:
     assert killed(make_rig(case)) == []
 
 
-@pytest.mark.verify("drivers")
+@pytest.mark.part("drivers")
 @pytest.mark.parametrize("case", PAIRS, ids=str)
 def test_killed_everywhere(case: Case, make_rig: MakeRig) -> None:
     assert killed(make_rig(case)) == []

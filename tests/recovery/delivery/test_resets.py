@@ -39,7 +39,7 @@ def test_begins_anew(case: Case, make_rig: MakeRig) -> None:
     begun_anew(make_rig(case))
 
 
-@pytest.mark.verify("recovery")
+@pytest.mark.part("recovery")
 @pytest.mark.parametrize(
     "case", [Case(MANY, Strategy.EXACTLY_ONCE, target, point) for target, point in product(TARGETS, POINTS)], ids=str
 )

@@ -76,7 +76,7 @@ def test_stored_refusal_counts(target: str, point: P, make_rig: MakeRig) -> None
     decided_once(make_rig(Case(REFUSING, Strategy.EXACTLY_ONCE, target, point)))
 
 
-@pytest.mark.verify("recovery")
+@pytest.mark.part("recovery")
 @pytest.mark.parametrize(("target", "point"), ALL)
 def test_stored_refusal_counts_everywhere(target: str, point: P, make_rig: MakeRig) -> None:
     decided_once(make_rig(Case(REFUSING, Strategy.EXACTLY_ONCE, target, point)))

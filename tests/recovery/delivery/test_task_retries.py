@@ -60,7 +60,7 @@ def test_task_is_tried_again(case: Case, make_rig: MakeRig, retrying: Retrying) 
         assert {batch.attempts for batch in rig.world.batches(rig.flow())} == {1}
 
 
-@pytest.mark.verify("drivers")
+@pytest.mark.part("drivers")
 @pytest.mark.parametrize("case", ALL, ids=str)
 def test_task_is_tried_again_everywhere(case: Case, make_rig: MakeRig, retrying: Retrying) -> None:
     test_task_is_tried_again(case, make_rig, retrying)

@@ -34,7 +34,7 @@ def test_without_marks_records_come_twice(make_rig: MakeRig, monkeypatch: pytest
     assert any("too often" in problem for problem in problems), problems
 
 
-@pytest.mark.verify("recovery")
+@pytest.mark.part("recovery")
 def test_without_a_stored_outcome_errors_come_twice(make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is the mark of the errors looked for: each alone would be enough."""
     monkeypatch.setattr(Checkpoint, "keep_outcome", lambda checkpoint, hash, attempt: attempt)
@@ -44,7 +44,7 @@ def test_without_a_stored_outcome_errors_come_twice(make_rig: MakeRig, monkeypat
     assert any("errors" in problem and "too often" in problem for problem in problems), problems
 
 
-@pytest.mark.verify("recovery")
+@pytest.mark.part("recovery")
 def test_without_stored_decisions_records_land_in_two_outputs_or_in_none(
     make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,7 +56,7 @@ def test_without_stored_decisions_records_land_in_two_outputs_or_in_none(
     assert any("too often" in problem or "lost" in problem for problem in found), found
 
 
-@pytest.mark.verify("recovery")
+@pytest.mark.part("recovery")
 def test_without_state_duplicates_pass(make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second batch has all records of the first once more."""
     monkeypatch.setattr(operators, "DedupeKeeper", ForgetfulKeeper)

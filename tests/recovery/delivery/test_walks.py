@@ -29,7 +29,7 @@ def test_walk(walk: Walk, make_rig: MakeRig) -> None:
     assert make_rig(walk.case).walk(walk.points) == []
 
 
-@pytest.mark.verify("walks")
+@pytest.mark.part("walks")
 @pytest.mark.parametrize("walk", WALKS, ids=str)
 def test_walks(walk: Walk, make_rig: MakeRig) -> None:
     test_walk(walk, make_rig)

@@ -50,7 +50,7 @@ def test_recovers(case: Case, make_rig: MakeRig) -> None:
     assert rig.fired == [True], "nobody came by there"
 
 
-@pytest.mark.verify("recovery")
+@pytest.mark.part("recovery")
 @pytest.mark.parametrize("case", [*product_of(ONE_BY_ONE), *later_passes()], ids=str)
 def test_recovers_everywhere(case: Case, make_rig: MakeRig) -> None:
     test_recovers(case, make_rig)
