@@ -59,6 +59,7 @@ def came_back(flow: DeskFlow) -> list[Record]:
     return sorted(records, key=lambda record: int(said_by(record.headers)[ATTEMPT]))
 
 
+@pytest.mark.part("matrix")
 @pytest.mark.parametrize(
     ("delays", "waits_s"),
     [

@@ -135,6 +135,7 @@ CUTS = {
 }
 
 
+@pytest.mark.part("flows")
 @pytest.mark.parametrize("cut", CUTS)
 def test_a_topic_made_again_in_the_middle_of_a_batch(
     world: World, name: str, cut: str, monkeypatch: pytest.MonkeyPatch

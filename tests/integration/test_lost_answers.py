@@ -216,6 +216,7 @@ def worker(
     made.stop()
 
 
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("arrives", [True, False])
 @pytest.mark.parametrize("outcome", ["ok", "error", "give back"])
 def test_a_finish_whose_answer_was_lost_counts_once(

@@ -205,6 +205,7 @@ def names() -> list[str]:
     return [thread.name for thread in threading.enumerate()]
 
 
+@pytest.mark.part("matrix")
 @pytest.mark.parametrize("kind", MAKERS, ids=lambda kind: kind.__name__)
 def test_started_and_stopped_many_times_at_once(quiet: Quiet, kind: type[Service]) -> None:
     service = MAKERS[kind](quiet)

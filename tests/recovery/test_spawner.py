@@ -149,6 +149,7 @@ DEATHS = [
 ]
 
 
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("death", DEATHS)
 def test_whenever_the_host_dies_one_process_works_once(hosts: Hosts, death: str) -> None:
     rig = hosts.rig

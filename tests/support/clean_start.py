@@ -31,6 +31,7 @@ KEPT_PREFIXES = (
     "COVERAGE_",
     "COV_",
 )  # ours, and those of the tools that run tests
+STEADY = "STEADY_RUN"  # `make steady` delays the disk by a library that is loaded first
 SET = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
 UMASK = 0o022
 OPEN_FILES = 16_384  # at most; a broker alone wants some hundreds
@@ -80,7 +81,10 @@ def clean_process() -> None:
 
 def clean_environment(given: Mapping[str, str]) -> dict[str, str]:
     """What of these variables tests may see, and what they shall see."""
-    kept = {name: value for name, value in given.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
+    preloaded = ("LD_PRELOAD",) if STEADY in given else ()
+    kept = {
+        name: value for name, value in given.items() if name in (*KEPT, *preloaded) or name.startswith(KEPT_PREFIXES)
+    }
     home = kept.setdefault(MARK, tempfile.mkdtemp(prefix="towpath-home-"))
     return {**kept, **SET, "HOME": home, "XDG_CACHE_HOME": str(cache(given))}
 

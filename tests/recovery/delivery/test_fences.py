@@ -38,6 +38,7 @@ def test_late_task_is_fenced(target: str, make_rig: MakeRig) -> None:
     assert rig.problems() == []
 
 
+@pytest.mark.part("recovery")
 @pytest.mark.parametrize("target", ["topic", "kafka"])
 def test_without_fence_a_late_task_writes_to_topics(
     target: str, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
@@ -48,6 +49,7 @@ def test_without_fence_a_late_task_writes_to_topics(
     _is_found(*replaced(make_rig, target))
 
 
+@pytest.mark.part("recovery")
 @pytest.mark.parametrize("target", ["sqlite", "postgres"])
 def test_without_fence_a_late_task_writes_to_tables(
     target: str, make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch

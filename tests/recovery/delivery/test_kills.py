@@ -20,10 +20,10 @@ from towpath.testing.processes import ChildProcess
 ROOT = Path(__file__).parents[3]
 MakeRig = Callable[[Case], Rig]
 PAIRS = pairwise(product_of())
-FAST = [
+FAST = [Case(DEDUPE, Strategy.EXACTLY_ONCE, "topic", P.BATCH_COMMITTED)]
+ON_SERVERS = [
     Case(SINGLE, Strategy.EXACTLY_ONCE, "kafka", P.LOG_TRANSACTION_BEFORE_COMMIT),
     Case(MANY, Strategy.EXACTLY_ONCE, "postgres", P.TABLE_BEFORE_COMMIT),
-    Case(DEDUPE, Strategy.EXACTLY_ONCE, "topic", P.BATCH_COMMITTED),
 ]
 
 
@@ -58,6 +58,6 @@ def test_killed(case: Case, make_rig: MakeRig) -> None:
 
 
 @pytest.mark.part("drivers")
-@pytest.mark.parametrize("case", PAIRS, ids=str)
+@pytest.mark.parametrize("case", dict.fromkeys([*ON_SERVERS, *PAIRS]), ids=str)
 def test_killed_everywhere(case: Case, make_rig: MakeRig) -> None:
     assert killed(make_rig(case)) == []

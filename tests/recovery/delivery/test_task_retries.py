@@ -9,7 +9,7 @@ import pytest
 from tests.recovery.delivery.points import TARGETS, Case
 from tests.recovery.delivery.retrying import Retrying
 from tests.recovery.delivery.rig import Rig
-from tests.recovery.delivery.shapes import MANY, REFUSING, SHAPES, SINGLE
+from tests.recovery.delivery.shapes import MANY, SHAPES
 
 from towpath.crash import CrashPoint as P
 from towpath.flow.strategy import Strategy
@@ -33,11 +33,7 @@ ALL = [
     Case(shape, strategy, target, after_commit(strategy, target))
     for shape, strategy, target in product(SHAPES.values(), Strategy, TARGETS)
 ]
-FAST = [
-    Case(MANY, Strategy.EXACTLY_ONCE, "topic", P.LOG_TRANSACTION_AFTER_COMMIT),
-    Case(REFUSING, Strategy.EXACTLY_ONCE, "sqlite", P.TABLE_AFTER_COMMIT),
-    Case(SINGLE, Strategy.AT_MOST_ONCE, "topic", P.APPEND_AFTER_COMMIT),
-]
+FAST = [Case(MANY, Strategy.EXACTLY_ONCE, "topic", P.LOG_TRANSACTION_AFTER_COMMIT)]
 
 
 @pytest.fixture(scope="session")
