@@ -292,8 +292,9 @@ def sleeper_of(kept: Keeping, runtime: Runtime) -> int:
     return looked.pid
 
 
+@pytest.mark.part("kills")
 @pytest.mark.realtime
-@pytest.mark.parametrize("set_by_s", [0, pytest.param(-3600, marks=pytest.mark.part("kills"))])
+@pytest.mark.parametrize("set_by_s", [0, -3600])
 def test_up_right_after_everything_was_killed(project: Path, runtime: Runtime, set_by_s: float) -> None:
     """The rows of the dead say for a while that all is well; if the clock was set back, for a long while."""
     kept = Keeping(runtime)

@@ -172,7 +172,8 @@ def is_one_group(cluster: Cluster) -> bool:
     )
 
 
-@pytest.mark.parametrize("whose", ["coordinator", pytest.param("member", marks=pytest.mark.part("kills"))])
+@pytest.mark.part("kills")
+@pytest.mark.parametrize("whose", ["coordinator", "member"])
 def test_a_split_restarts_nobody_and_heals_to_one_group(cluster: Cluster, network: Network, whose: str) -> None:
     wait_until(lambda: is_one_group(cluster), timeout_s=SETTLE_S, what="one group at first")
     before = cluster.status()

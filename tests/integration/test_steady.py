@@ -186,6 +186,7 @@ def test_that_fails_in_the_end(bad_cleaning):
 """
 
 
+@pytest.mark.part("kills")
 @pytest.mark.parametrize("holds", [True, False])
 def test_a_round(holds: bool, tmp_path: Path) -> None:
     tests, pids = tmp_path / "test_some.py", tmp_path / "pids"

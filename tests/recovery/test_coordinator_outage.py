@@ -39,7 +39,8 @@ def kept(server: PostgresServer, tmp_path: Path) -> Iterator[Keeping]:
         yield made
 
 
-@pytest.mark.parametrize("away_s", [8.0, pytest.param(60.0, marks=pytest.mark.part("kills"))])
+@pytest.mark.part("kills")
+@pytest.mark.parametrize("away_s", [8.0, 60.0])
 def test_who_lives_is_left_alone_and_who_died_meanwhile_comes_back(
     kept: Keeping, server: PostgresServer, away_s: float
 ) -> None:
