@@ -82,11 +82,10 @@ def health(core: Core) -> Health:
         watch = _Durations()
         code = _pytest(core, watch)
         used = resource.getrusage(resource.RUSAGE_SELF)
-        modules = list(sys.modules)
         told = {
             "code": code,
             "cpu_s": used.ru_utime + used.ru_stime,
-            "modules": modules,
+            "modules": [*sys.modules],
             "durations": watch.durations,
             "failed": watch.failed,
         }

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from towpath.desk.decision import Again, Correct, Ignore, Isolate, Salvage
-from towpath.desk.policies import NamedRule, Policies
+from towpath.desk.policies import NamedRule, Policies, decision
 from towpath.flow.codes import ErrorCode
 from towpath.flow.failure import Failure
 from towpath.log.record import Record
 from towpath.policy import (
+    Rule,
     Said,
     constant,
     correct,
@@ -38,8 +39,6 @@ def record(value: bytes | None = b'{"country": "DE"}', key: bytes | None = b"7")
 
 
 def policies(*rules: tuple[Said, dict[str, Any]]) -> Policies:
-    from towpath.policy import Rule
-
     named = [NamedRule(f"shop/code/1/{at}", Rule.of(said, **match)) for at, (said, match) in enumerate(rules)]
     return Policies({"shop": named}, NOW)
 
@@ -129,6 +128,10 @@ def test_mending_is_tried_once() -> None:
     assert rules.decide("shop", failure(code=8), 3, record(), is_mended=True) == Isolate(first)
     assert rules.decide("shop", failure(), 1, record()) == Salvage(("phone",), second, Isolate(second))
     assert rules.decide("shop", failure(), 2, record(), is_mended=True) == Isolate(second)
+
+
+def test_a_record_has_not_been_mended_unless_that_is_said() -> None:
+    assert decision(NamedRule("a", Rule.of(salvage("phone"))), 1, NOW) == Salvage(("phone",), "a", Isolate("a"))
 
 
 @pytest.mark.parametrize("value", [None, b"", b"not json", b"\xff\xfe", b'{"a": 1', b"[" * 100_000])

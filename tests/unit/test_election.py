@@ -16,11 +16,6 @@ TIMING = Timing(jitter=0.0)
 NOW = 100.0
 
 
-def role_of(election: Election) -> Role:
-    """Its role now: to mypy an attribute that was just compared keeps its value."""
-    return election.role
-
-
 def electing(me: int = 2, peers: int = 3) -> Election:
     return Election(me, range(1, peers + 1), TIMING, random.Random(7), NOW)
 
@@ -42,6 +37,15 @@ def member(me: int = 2, leader: int = 3, peers: int = 3) -> Election:
     election.receive(leader, Invite(1, Rank(0, True, 2, leader)), NOW)
     assert (election.role, election.coordinator) == (Role.MEMBER, leader)
     return election
+
+
+def roles(election: Election, *times: float) -> list[Role]:
+    """What it is after each tick."""
+    found = []
+    for now in times:
+        election.tick(now)
+        found.append(election.role)
+    return found
 
 
 def only(sends: list[Send], to: int) -> list[Message]:
@@ -96,7 +100,7 @@ def test_of_two_leaders_the_lower_one_surrenders(rank: Rank, is_joined: bool) ->
             assert (election.role, election.coordinator) == (Role.MEMBER, rank.peer)
             assert [type(message) for message in only(sends, rank.peer)] == [Accept, Heartbeat]
         else:
-            assert role_of(election) is not Role.MEMBER
+            assert election.role is not Role.MEMBER
             assert only(sends, rank.peer) == [Reject(9, 2, election.rank)]
 
 
@@ -105,7 +109,7 @@ def test_who_acts_does_not_surrender_to_a_larger_group_that_does_not(acting: boo
     """Without this, members that were killed together and came back would vote their living coordinator out."""
     election = coordinator(me=1, term=5 if acting else 0)
     election.receive(3, Invite(9, Rank(0, True, 2, 3)), NOW + 1)
-    assert role_of(election) is (Role.COORDINATOR if acting else Role.MEMBER)
+    assert election.role is (Role.COORDINATOR if acting else Role.MEMBER)
 
 
 def test_a_newer_term_is_above_an_older_one() -> None:
@@ -137,7 +141,7 @@ def test_a_rejection_by_a_lower_leader_is_no_reason_to_surrender() -> None:
     invite = only(asked, 1)[0]
     assert isinstance(invite, Invite)
     assert election.receive(1, Reject(invite.question, 1, Rank(0, True, 1, 1)), NOW) == []
-    assert role_of(election) is Role.ELECTING
+    assert election.role is Role.ELECTING
 
 
 def test_a_member_tells_who_leads_and_the_leader_is_invited() -> None:
@@ -212,7 +216,7 @@ def test_an_answer_proves_life_at_the_time_of_its_question() -> None:
     election.receive(3, Ok(question.question, 4), late)
     assert election.term == 4
     election.tick(late)
-    assert role_of(election) is Role.ELECTING
+    assert election.role is Role.ELECTING
 
 
 @pytest.mark.parametrize(("sender", "is_known"), [(1, True), (3, False)])
@@ -252,7 +256,7 @@ def test_a_member_whose_leader_leads_no_more_elects_at_once(leader: int | None) 
     question = election.tick(election.next_tick(NOW))[0].message
     assert isinstance(question, Heartbeat)
     election.receive(3, Reject(question.question, leader), NOW)
-    assert role_of(election) is Role.ELECTING
+    assert election.role is Role.ELECTING
 
 
 def test_a_coordinator_without_database_makes_way_for_one_that_has_it() -> None:
@@ -260,7 +264,7 @@ def test_a_coordinator_without_database_makes_way_for_one_that_has_it() -> None:
     election.report(0, is_fit=False)
     assert election.receive(1, Heartbeat(8, is_fit=False), NOW) == [Send(1, Ok(8, 0))]
     assert election.receive(1, Heartbeat(9, is_fit=True), NOW) == [Send(1, Reject(9, None))]
-    assert role_of(election) is Role.ELECTING
+    assert election.role is Role.ELECTING
 
 
 def test_one_that_leaves_says_whom_to_follow() -> None:
@@ -303,9 +307,7 @@ def test_an_electing_peer_asks_every_tenth_of_a_second() -> None:
     for number in range(3):
         election.tick(NOW + number * 0.1001)
         assert election.next_tick(NOW) == pytest.approx(NOW + number * 0.1001 + 0.1)
-    assert role_of(election) is Role.ELECTING
-    election.tick(NOW + 0.5)
-    assert role_of(election) is Role.COORDINATOR
+    assert roles(election, NOW + 0.21, NOW + 0.5) == [Role.ELECTING, Role.COORDINATOR]
 
 
 def test_followers_count_from_the_moment_it_leads() -> None:
@@ -385,7 +387,7 @@ def test_a_rejection_without_a_rank_or_of_an_unknown_leader_changes_nothing() ->
     assert election.receive(3, Reject(invite.question, 4), later) == [], "it was not asked that"
     election.receive(4, Accept(1, ()), later)
     assert election.receive(2, Reject(invite.question, 4), later) == [], "it follows me already"
-    assert role_of(election) is Role.ELECTING
+    assert election.role is Role.ELECTING
 
 
 def test_a_leader_of_whom_it_is_told_is_asked_after_a_tenth_of_a_second() -> None:
@@ -407,10 +409,19 @@ def test_who_is_sent_to_a_stranger_or_to_itself_elects() -> None:
 def test_who_is_told_of_a_change_knows_that_its_leader_lived() -> None:
     election = member()
     election.receive(3, Change(1), NOW + 0.9)
-    election.tick(NOW + 1.5)
-    assert role_of(election) is Role.MEMBER
-    election.tick(NOW + 2.5)
-    assert role_of(election) is Role.ELECTING
+    assert roles(election, NOW + 1.5, NOW + 2.5) == [Role.MEMBER, Role.ELECTING]
+
+
+def test_who_is_told_of_a_change_by_a_stranger_knows_nothing_of_its_leader() -> None:
+    election = member()
+    assert election.receive(1, Change(1), NOW + 0.9) == []
+    assert roles(election, NOW + 1.3) == [Role.ELECTING]
+
+
+def test_one_that_accepts_is_told_nothing() -> None:
+    election = electing()
+    assert election.receive(1, Accept(1, ()), NOW) == []
+    assert election.receive(3, Accept(1, ()), NOW) == [], "also when it is the last one"
 
 
 def test_a_leader_that_has_a_database_or_acts_does_not_make_way() -> None:
@@ -435,18 +446,12 @@ def test_an_old_answer_proves_less_than_a_newer_one() -> None:
     assert isinstance(second, Heartbeat)
     election.receive(3, Ok(second.question, 4), NOW + 0.6)  # asked at half a second
     election.receive(3, Ok(first.question, 4), NOW + 0.6)  # asked at a quarter
-    election.tick(NOW + 1.45)
-    assert role_of(election) is Role.MEMBER
-    election.tick(NOW + 1.75)
-    assert role_of(election) is Role.ELECTING
+    assert roles(election, NOW + 1.45, NOW + 1.75) == [Role.MEMBER, Role.ELECTING]
 
 
 def test_a_member_waits_exactly_its_time() -> None:
     election = member()
-    election.tick(NOW + 1.0)
-    assert role_of(election) is Role.MEMBER
-    election.tick(NOW + 1.25 + 0.01)
-    assert role_of(election) is Role.ELECTING
+    assert roles(election, NOW + 1.0, NOW + 1.25 + 0.01) == [Role.MEMBER, Role.ELECTING]
 
 
 def test_an_answer_of_another_is_no_sign_of_life_of_the_leader() -> None:

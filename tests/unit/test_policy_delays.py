@@ -65,10 +65,22 @@ def test_a_duration_has_a_unit_and_is_at_most_a_leap_year(said: str | float) -> 
 
 
 @pytest.mark.parametrize(
-    ("duration_s", "text"), [(0, "0ms"), (0.25, "250ms"), (90, "90s"), (120, "2m"), (5400, "90m"), (172_800, "2d")]
+    ("duration_s", "text"),
+    [(0, "0ms"), (0.25, "250ms"), (90, "90s"), (120, "2m"), (5400, "90m"), (7200, "2h"), (172_800, "2d")],
 )
 def test_the_shortest_way_to_write_it(duration_s: float, text: str) -> None:
     assert spelled(duration_s) == text
+
+
+def test_what_was_said_is_stored_and_nothing_else() -> None:
+    said = {"kind": "exponential", "delay": "1m", "factor": 2, "times": 3}
+    assert exponential("1m", times=3).to_json() == said
+    assert exponential("60s", times=3, maximum="120s").to_json() == {**said, "maximum": "2m"}
+    assert delays(["90s", 0.25]).to_json() == {"kind": "delays", "delays": ["90s", "250ms"]}
+
+
+def test_waits_are_whole_milliseconds() -> None:
+    assert exponential(0.1, factor=1.234, times=2).waits_s == (0.1, 0.123)
 
 
 def test_a_hundred_times_at_most() -> None:

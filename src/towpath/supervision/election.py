@@ -42,7 +42,6 @@ class Election:
         self._patience_s = 0.0
         self._tries = 0
         self._next = now
-        self._elect(now)
 
     @property
     def coordinator(self) -> int | None:
