@@ -430,13 +430,14 @@ def test_rests_are_a_fifth_more_or_less() -> None:
 def test_a_death_says_what_is_known_of_it() -> None:
     [dead] = decide(replace(READY, exit=Exit(signal=9), beat_s=0.5))
     assert dead == DeclareDead("orders", 3, DeathKind.SIGNAL, Exit(signal=9), False, 0.0, 0.0)
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
-    watch.look([replace(READY, beat_s=0.0, can_be_pinged=False)], 0.0, 0.0)
+    watch = Watch(PATIENCE, random.Random(1), 1000.0)
+    watch.look([replace(READY, beat_s=0.0, can_be_pinged=False)], 1000.0, 1000.0)
     found: list[Decision] = []
-    now = 0.0
+    silent_s = 0.0
     while not found:
-        now += 0.5
-        found = watch.look([replace(READY, beat_s=now, can_be_pinged=False)], now, now)
+        silent_s += 0.5
+        silent = replace(READY, beat_s=silent_s, can_be_pinged=False)
+        found = watch.look([silent], 1000.0 + silent_s, 1000.0 + silent_s)
     assert found == [DeclareDead("orders", 3, DeathKind.SILENCE, Exit(), False, 0.0, 10.5)]
 
 
@@ -454,10 +455,10 @@ def test_a_launch_that_never_comes_is_given_its_time(
 ) -> None:
     """And only by a coordinator that has watched for more than a second."""
     launch = Watched("orders", state, 3, is_launched=is_launched, launched_s=launched_s)
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
-    for now in (0.0, 0.5, 1.0):
+    watch = Watch(PATIENCE, random.Random(1), 1000.0)
+    for now in (1000.0, 1000.5, 1001.0):
         assert watch.look([launch], now, now) == []
-    found = watch.look([launch], 1.01, 1.01)
+    found = watch.look([launch], 1001.01, 1001.01)
     assert [type(each) for each in found] == ([DeclareDead] if is_dead else [])
 
 
@@ -538,7 +539,7 @@ def test_an_old_ping_may_not_be_answered_any_more() -> None:
         return found[0]
 
     first, second = ping(0.0), ping(0.5)
-    for now in (1.0, 1.5, 2.0, 2.6):
+    for now in (1.0, 1.5, 2.0, 2.5):
         ping(now)
     assert not watch.pong("orders", first.nonce, 3), "it is older than the silence that kills"
     assert watch.pong("orders", second.nonce, 3)
@@ -582,3 +583,84 @@ def test_pings_are_numbers_that_nobody_can_guess() -> None:
         nonces += [each.nonce for each in found if isinstance(each, SendPing)]
     assert len(set(nonces)) == len(nonces) > 10
     assert (1 << 60) < max(nonces) < (1 << 63)
+
+
+def test_who_is_no_duty_any_more_is_forgotten() -> None:
+    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    [ping] = watch.look([replace(READY, beat_s=None)], 0.0, 0.0)
+    assert isinstance(ping, SendPing)
+    assert watch.look([], 0.5, 0.5) == []
+    assert not watch.pong(ping.name, ping.nonce, ping.launch)
+
+
+@pytest.mark.parametrize(("beat_s", "is_dead"), [(-1.0, False), (-1.01, True)])
+def test_a_beat_of_more_than_a_second_ahead_is_of_another_time(beat_s: float, is_dead: bool) -> None:
+    """It is as if it had not registered, which it had a minute for."""
+    watch = Watch(PATIENCE, random.Random(1), 1000.0)
+    late = replace(STARTING, launched_s=900.0)
+    for now in (1000.0, 1000.5, 1001.0):
+        assert watch.look([replace(late, beat_s=beat_s)], now, now) == []
+    found = watch.look([replace(late, beat_s=beat_s)], 1001.5, 1001.5)
+    assert [type(each) for each in found] == ([DeclareDead] if is_dead else [])
+
+
+@pytest.mark.parametrize(("age_s", "is_dead"), [(0.25, True), (0.26, False)])
+def test_only_a_reading_of_just_now_kills(age_s: float, is_dead: bool) -> None:
+    watch = Watch(PATIENCE, random.Random(1), 100.0)
+    silent = replace(READY, beat_s=50.0, can_be_pinged=False)
+    for number in range(20):
+        now = 100.0 + number
+        assert watch.look([silent], now - 0.5, now) == []
+    found = watch.look([silent], 120.0 - age_s, 120.0)
+    assert [type(each) for each in found] == ([DeclareDead] if is_dead else [])
+
+
+@pytest.mark.parametrize(("beat_s", "is_dead"), [(2.0005, False), (2.002, True)])
+def test_a_beat_saves_for_its_time_and_a_millisecond(beat_s: float, is_dead: bool) -> None:
+    """Where silence may be no longer than that: sums of seconds are not exact."""
+    watch = Watch(Patience(silent_s=2.0, jitter=0.0), random.Random(1), 0.0)
+    for ping in watch.look([replace(READY, beat_s=0.0)], 0.0, 0.0):
+        assert isinstance(ping, SendPing)
+        watch.pong(ping.name, ping.nonce, ping.launch)
+    found: list[Decision] = []
+    for now in (0.9, 1.8, beat_s):
+        found = watch.look([replace(READY, beat_s=now)], now, now)
+    assert any(isinstance(each, DeclareDead) for each in found) is is_dead
+
+
+def answered_at_first(patience: Patience) -> Watch:
+    """One that has beaten and answered at the time 0."""
+    watch = Watch(patience, random.Random(1), 0.0)
+    [ping] = watch.look([replace(READY, beat_s=0.0)], 0.0, 0.0)
+    assert isinstance(ping, SendPing)
+    assert watch.pong(ping.name, ping.nonce, ping.launch)
+    return watch
+
+
+@pytest.mark.parametrize(
+    ("ping_s", "last_beat", "is_dead"), [(1.0, 2.0, True), (1.0, 2.01, False), (2.0, 3.0, True), (2.0, 4.01, False)]
+)
+def test_answers_are_regular_up_to_twice_the_time_between_pings(ping_s: float, last_beat: float, is_dead: bool) -> None:
+    """Who beats on without them for longer has a network in its way, and is judged by its beats alone."""
+    watch = answered_at_first(Patience(ping_s=ping_s, jitter=0.0))
+    found: list[Decision] = []
+    times = [0.9, 1.8, 2.7, 3.6, 4.5, 5.4, 6.3]
+    for now in sorted({*(each for each in times if each < last_beat + 2.51), last_beat, last_beat + 2.51}):
+        found = watch.look([replace(READY, beat_s=max(0.0, now - last_beat))], now, now)
+    assert any(isinstance(each, DeclareDead) for each in found) is is_dead
+
+
+def test_a_ping_is_sent_again_after_a_quarter_of_a_second() -> None:
+    watch = Watch(PATIENCE, random.Random(1), 100.0)
+    silent = replace(READY, beat_s=None)
+    asked = [len(watch.look([silent], now, now)) for now in (100.0, 100.125, 100.25, 100.375, 100.5)]
+    assert asked == [1, 0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(("ping_s", "quiet", "asked"), [(1.0, 1.49, 1.5), (2.0, 2.99, 3.0)])
+def test_who_beats_is_asked_after_half_as_long_again(ping_s: float, quiet: float, asked: float) -> None:
+    watch = answered_at_first(Patience(ping_s=ping_s, jitter=0.0))
+    for now in (0.9, 1.4, 2.2, quiet):
+        if now <= quiet:
+            assert watch.look([replace(READY, beat_s=0.0)], now, now) == []
+    assert [type(each) for each in watch.look([replace(READY, beat_s=0.0)], asked, asked)] == [SendPing]
