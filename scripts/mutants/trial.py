@@ -197,18 +197,21 @@ def _children(
     """Fork for each text, so many at once: its number, and with what status its child ended."""
     waiting = list(texts.items())[::-1]
     running: dict[int, tuple[int, float]] = {}  # by process: its number, and when to end it
+    clock, looked_at = 0.0, time.monotonic()
     while waiting or running:
+        # While all of them were stopped, or the machine was asleep, nobody was late.
+        clock, looked_at = clock + min(1.0, time.monotonic() - looked_at), time.monotonic()
         while waiting and len(running) < jobs:
             number, text = waiting.pop()
             pid = os.fork()
             if pid == 0:
                 work(text)
-            running[pid] = (number, time.monotonic() + well.wall_limit_s)
+            running[pid] = (number, clock + well.wall_limit_s)
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid:
             yield running.pop(pid)[0], status
             continue
-        for late in [pid for pid, (_, deadline) in running.items() if time.monotonic() > deadline]:
+        for late in [pid for pid, (_, deadline) in running.items() if clock > deadline]:
             os.kill(late, signal.SIGKILL)
         time.sleep(0.005)
 
