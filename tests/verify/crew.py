@@ -21,7 +21,6 @@ from tests.verify.sharing import CLAIMS, ITEMS, RESULTS
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 600  # of one case: a walk of thirty crashes, or a child with a Spark of its own, on a busy machine
 GRACE_S = 60  # beyond the limit of a case, which its own process should have kept
-MOST_CASES = 120  # of one process: a Java that has run a thousand queries becomes slow
 MOST_DEATHS = 10
 COLLECTED_NOTHING = 5  # pytest's exit code
 INTERRUPTED = 2
@@ -36,7 +35,7 @@ class Order:
     processes: int
     seed: int
     percent: int = 100
-    most_cases: int = MOST_CASES
+    most_cases: int = 0  # of one process, which another one follows; 0: no limit
     variables: dict[str, str] = field(default_factory=dict)
 
 
@@ -121,9 +120,10 @@ class Crew:
         order = self.order
         command = [sys.executable, "-m", "pytest", "-q", *order.selection, "-p", "tests.verify.sharing"]
         command += ["-p", "no:randomly", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed"]
-        command += ["--share-home", str(self.home), "--share-name", name, "--share-seed", str(order.seed)]
-        command += ["--share-percent", str(order.percent), "--share-most", str(order.most_cases)]
-        command += ["--basetemp", str(self.home / name), "--timeout", str(LIMIT_S)]
+        # With a blank in place of each "=", pytest would take the directories for tests before it knows the options.
+        command += [f"--share-home={self.home}", f"--share-name={name}", f"--share-seed={order.seed}"]
+        command += [f"--share-percent={order.percent}", f"--share-most={order.most_cases}"]
+        command += [f"--basetemp={self.home / name}", f"--timeout={LIMIT_S}"]
         with (self.home / f"{name}.log").open("wb") as log:
             self._workers[name] = subprocess.Popen(
                 command,
@@ -168,10 +168,13 @@ class Crew:
                     self.done[number] = Result(number, False, round(time.time() - at, 2), text)
             if code == COLLECTED_NOTHING and not self.items:
                 (self.home / EMPTY).touch()
-            elif code not in (0, 1, INTERRUPTED, COLLECTED_NOTHING) or (code == INTERRUPTED and not self.items):
+            elif code not in (0, 1, INTERRUPTED) or (self._has_more() and not self._has_results(name)):
                 self.deaths.append(f"a process ended with {code}: {self.home / name}.log")
             if not self.is_empty and self._has_more() and len(self.deaths) < MOST_DEATHS:
                 self._start()
+
+    def _has_results(self, name: str) -> bool:
+        return (self.home / RESULTS / f"{name}.jsonl").exists()
 
     def _has_more(self) -> bool:
         return not self.items or len(list((self.home / CLAIMS).iterdir())) < len(self.items)

@@ -54,10 +54,11 @@ class PartRun:
 
     def _run_cases(self, result: PartResult, console: Console) -> None:
         """Side by side; then, one at a time, those that depend on real time."""
-        selection = [*self._arguments, "--part", self._part.name]
+        part = self._part
+        selection = [*part.paths, *self._arguments, f"--part={part.name}"]
         percent = self._part.quick_percent if self._is_quick else 100
-        together = Order([*selection, "-m", "not realtime"], self._part.processes, self._seed, percent)
-        alone = Order([*selection, "-m", "realtime"], 1, self._seed, percent)
+        together = Order([*selection, "-m", "not realtime"], part.processes, self._seed, percent, part.most_cases)
+        alone = Order([*selection, "-m", "realtime"], 1, self._seed, percent, part.most_cases)
         crews = [Crew(self._home / "together", together), Crew(self._home / "alone", alone)]
         if all(crew.is_recorded for crew in crews):
             console.print("   done before")
