@@ -11,6 +11,7 @@ import argparse
 import hashlib
 import json
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ STATE = ROOT / ".cache" / "verify"
 
 def main() -> int:
     asked = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as an exception: servers and processes are ended with it
     console = Console(highlight=False, soft_wrap=True)
     if asked.list:
         for part in PARTS:
