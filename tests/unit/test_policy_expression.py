@@ -65,6 +65,36 @@ TRUE = [
     "attempts < 3",
     "'a' = 'a'",
     "value.total > -1",
+    "value.total > -1.5e-3",
+    "value.total = 125E-1",
+    "value.total < 1e+2",
+    "value.total >= 12.5",
+    "value.lines[0].sku = 'A-1'",
+    "code = 9 and code in (9) and code not in (1, 2)",
+    "code != 8 and code <> 8",
+    "code < 10 and code > 8 and code <= 9 and code >= 9",
+    "9 = code",
+    "'DE' = value.country",
+    "value.country contains 'D' and value.country contains value.country",
+    "value.tags contains value.tags[1]",
+    "value.nothing is null and not value.nothing is not null",
+    "null is null",
+    "true = true and false = false and not true = false",
+    "TRUE = true and value.paid != FALSE",
+    "value.paid in (true, 1)",
+    "value.a.b.c is null",
+    "not not code = 9",
+    "code = 1 or code = 2 or code = 9",
+    "(code = 9 or code = 1) and (code = 1 or code = 9)",
+    "code = 9 or code = 1 and code = 2",
+    "value.country > 'AA' and value.country < 'ZZ'",
+    'value."x y" is null',
+    "message like '%'",
+    "key like '%7'",
+    "key like 'c%'",
+    "key like '%-%'",
+    "key like '__________'",
+    "'' like '' and '' like '%' and 'a' like '_'",
 ]
 FALSE = [
     "value.country = 'FR'",
@@ -86,6 +116,41 @@ FALSE = [
     "value.note in (null)",
     "value.lines contains null",
     "step like 'price'",
+    "code != 9",
+    "code <> 9",
+    "code < 9",
+    "code > 9",
+    "code <= 8",
+    "code >= 10",
+    "code in (1, 2)",
+    "code not in (9)",
+    "value.missing in (1)",
+    "value.missing = 'x'",
+    "value.missing contains 'a'",
+    "value.missing like '%'",
+    "value.country contains 1",
+    "value.country contains null",
+    "value.tags contains 1",
+    "value.tags contains null",
+    "code contains null",
+    "code = true",
+    "value.paid > false",
+    "value.tags < value.tags",
+    "value.note != null",
+    "null = null",
+    "value.paid in (1)",
+    "key like 'c'",
+    "key like 'ustomer%'",
+    "key like '%custome'",
+    "key like '_________'",
+    "key like '___________'",
+    "'a' like ''",
+    "'' like '_'",
+    "code = 9 and code = 1 or code = 2",
+    "not code = 9 and code = 9",
+    "not (code = 1 or code = 9)",
+    "value.lines[2].sku is not null",
+    "value.paid is null",
 ]
 
 
@@ -129,6 +194,27 @@ def test_it_does_not_hold(text: str) -> None:
         ("(" * 51 + "value.a = 1" + ")" * 51, 50),
         ("not " * 51 + "value.a = 1", 200),
         ("value.a = 1 or " * 200 + "value.a = 1", 2_000),
+        ("(" * 50 + "value.a = 1" + ")" * 50, 50),
+        ("value.a = '" + "a" * 1_989 + "'", 2_000),
+        ("value.a = 1   ;", 14),
+        ("value.a. = 1", 9),
+        ("value.a.1 = 1", 8),
+        ("value.a['b'] = 1", 8),
+        ("value.a[0 = 1", 10),
+        ("value.a[-1] = 1", 8),
+        ("value.a in 1", 11),
+        ("value.a in (1 2)", 14),
+        ("value.a in (x)", 12),
+        ("value.a = and", 10),
+        ("value.a is not 1", 15),
+        ("value.a not 1", 12),
+        ("value.a like", 12),
+        ("value.a contains", 16),
+        ("value.a , 1", 8),
+        ("value.a ( 1", 8),
+        ("= 1", 0),
+        ("or", 0),
+        ("code = 1)", 8),
     ],
 )
 def test_what_is_no_expression_is_refused_with_its_place(text: str, at: int) -> None:
@@ -136,6 +222,26 @@ def test_what_is_no_expression_is_refused_with_its_place(text: str, at: int) -> 
         Expression.parse(text)
     assert refused.value.at == at
     assert f"character {at + 1}" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 49 + "code = 9" + ")" * 49,
+        "not " * 48 + "code = 9",
+        "(code = 9) and " * 60 + "code = 9",  # one after the other is not within each other
+        "message != '" + "a" * 1_987 + "'",
+    ],
+)
+def test_an_expression_may_be_deep_and_long(text: str) -> None:
+    assert len(text) <= 2_000
+    assert Expression.parse(text).holds_of(VALUES)
+
+
+def test_a_text_of_two_thousand_characters_is_read() -> None:
+    text = "message != '" + "a" * 1_987 + "'"
+    assert len(text) == 2_000
+    assert Expression.parse(text).text == text
 
 
 def test_it_says_which_names_it_has() -> None:
@@ -196,3 +302,31 @@ def test_every_text_can_be_asked_for(text: str) -> None:
 def test_what_json_has_read_can_be_asked() -> None:
     body = json.loads('{"a": {"b": [1, {"c": "x"}]}}')
     assert Expression.parse("value.a.b[1].c = 'x'").holds_of({"value": body})
+
+
+def test_what_is_wrong_is_said() -> None:
+    """Which name is none, and which sign is missing."""
+    for text, what in [
+        ("country = 1", "'country' is none of value, key, headers, message, step, code, exception, attempts"),
+        ("(code = 1", r"'\)' is missing"),
+        ("value.a[1 = 1", r"'\]' is missing"),
+        ("code is 1", "'null' is missing"),
+        ("code like 1", "like needs a text"),
+        ("code in 1", r"'\(' is missing"),
+    ]:
+        with pytest.raises(BadExpression, match=what):
+            Expression.parse(text)
+
+
+def test_names_of_steps_may_be_words_of_the_language() -> None:
+    """After a dot everything is a name."""
+    values = {"value": {"in": 1, "is": {"null": 2}, "and": 3}}
+    for text in ("value.in = 1", "value.is.null = 2", "value.and = 3 and value.or is null"):
+        assert Expression.parse(text).holds_of(values)
+
+
+def test_numbers_whole_and_broken() -> None:
+    values = {"value": 2**60 + 1}
+    assert Expression.parse(f"value = {2**60 + 1}").holds_of(values), "whole numbers are exact"
+    assert not Expression.parse(f"value = {2**60}").holds_of(values)
+    assert Expression.parse(f"value = -{2**60 + 1}").holds_of({"value": -(2**60) - 1})
