@@ -212,18 +212,22 @@ def _children(
             yield running.pop(pid)[0], status
             continue
         for late in [pid for pid, (_, deadline) in running.items() if clock > deadline]:
-            os.kill(late, signal.SIGKILL)
+            os.kill(late, signal.SIGXCPU)
         time.sleep(0.005)
 
 
 def _fate(status: int) -> str:
     """The fate, or the code of pytest when it has none."""
     if os.WIFSIGNALED(status):
-        return Fate.KILLED  # by its limits
+        ended_by = signal.Signals(os.WTERMSIG(status))
+        return Fate.KILLED if ended_by in _BY_ITSELF else f"somebody has ended the process with {ended_by.name}"
     code = os.WEXITSTATUS(status)
     fates = {0: Fate.SURVIVED, 1: Fate.KILLED, 2: Fate.KILLED, 3: Fate.KILLED, _BROKEN: Fate.BROKEN}
     return fates.get(code, f"the process ended with code {code}")
 
+
+# What ends a process that never comes to an end, or overflows.
+_BY_ITSELF = (signal.SIGXCPU, signal.SIGSEGV, signal.SIGABRT)
 
 # No codes of pytest.
 _BROKEN = 77
@@ -234,7 +238,7 @@ def _try(core: Core, name: str, source: Path, text: str, well: Health) -> NoRetu
     """In the child: ends with the code of pytest."""
     code = _BAD_TRIAL
     try:
-        resource.setrlimit(resource.RLIMIT_CPU, (well.cpu_limit_s, well.cpu_limit_s))
+        resource.setrlimit(resource.RLIMIT_CPU, (well.cpu_limit_s, well.cpu_limit_s + 5))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         sys.meta_path.insert(0, _Faulty(name, source, text))
         try:
