@@ -418,6 +418,58 @@ def test_who_is_told_of_a_change_by_a_stranger_knows_nothing_of_its_leader() -> 
     assert roles(election, NOW + 1.3) == [Role.ELECTING]
 
 
+def test_who_surrenders_late_waits_as_long_for_its_new_leader() -> None:
+    election = coordinator()
+    election.receive(3, Invite(9, Rank(0, True, 9, 3)), NOW + 5)
+    assert roles(election, NOW + 5.9, NOW + 6.2) == [Role.MEMBER, Role.ELECTING]
+
+
+def test_a_former_leader_cannot_send_it_away() -> None:
+    election = member()
+    question = election.tick(election.next_tick(NOW))[0].message
+    assert isinstance(question, Heartbeat)
+    election.receive(3, Change(1), NOW + 0.3)
+    assert election.receive(3, Reject(question.question, None), NOW + 0.4) == []
+    assert (election.role, election.coordinator) == (Role.MEMBER, 1)
+
+
+def test_an_answer_to_a_question_of_a_member_is_none_when_it_elects() -> None:
+    election = member()
+    question = election.tick(election.next_tick(NOW))[0].message
+    assert isinstance(question, Heartbeat)
+    election.receive(3, Change(2), NOW + 0.3)
+    assert election.role is Role.ELECTING
+    assert election.receive(3, Reject(question.question, 3, Rank(9, True, 9, 3)), NOW + 0.4) == []
+    assert election.coordinator is None
+
+
+def test_who_resigns_begins_anew() -> None:
+    election = coordinator(followers=(1, 3))
+    election.report(0, is_fit=False)
+    now = NOW + 0.31  # before it would have asked again
+    election.receive(1, Heartbeat(9, is_fit=True), now)
+    assert (election.members, election.next_tick(now)) == ({2}, now)
+    asked = []
+    while election.role is Role.ELECTING:
+        asked.append([send.to for send in election.tick(election.next_tick(now))])
+    assert asked == [[1, 3], [1, 3], [1, 3], []]
+
+
+def test_each_leader_of_whom_it_is_told_has_a_time_of_its_own() -> None:
+    timing = Timing(jitter=0.0, invite_s=0.125)
+    election = Election(1, range(1, 5), timing, random.Random(7), NOW)
+    invite = only(election.tick(NOW), 2)[0]
+    assert isinstance(invite, Invite)
+
+    def invited(leader: int, now: float) -> list[int]:
+        return [send.to for send in election.receive(2, Reject(invite.question, leader), now)]
+
+    assert invited(3, NOW + 0.0625) == []
+    assert invited(3, NOW + 0.125) == [3]
+    assert invited(4, NOW + 0.1875) == [4], "that another was asked just now is no matter"
+    assert invited(3, NOW + 0.1875) == []
+
+
 def test_one_that_accepts_is_told_nothing() -> None:
     election = electing()
     assert election.receive(1, Accept(1, ()), NOW) == []

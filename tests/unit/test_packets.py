@@ -119,6 +119,15 @@ def test_names_that_do_not_fit_are_malformed_also_under_a_right_tag(rest: bytes)
     assert refusal in (Refusal.MALFORMED, Refusal.TRUNCATED)
 
 
+@pytest.mark.parametrize("sender", [b"\x00", b"\x65" + b"a" * 101])
+def test_a_sender_has_a_name_of_1_to_100_bytes(sender: bytes) -> None:
+    """Also one that knows the secret, in a packet that could be read otherwise."""
+    key, cluster = packets._key(SECRET, CLUSTER), packets._cluster_id(CLUSTER)
+    rest = sender + b"\x06peer-2" + bytes(8)
+    head = packets._HEAD.pack(packets.MAGIC, VERSION, 7, packets._HEAD.size + len(rest) + 16, cluster, 1, 1)
+    assert opener().open(head + rest + packets._tag(key, head + rest), 0.0) is Refusal.MALFORMED
+
+
 def test_a_peer_without_number_and_a_doubtful_truth_are_malformed() -> None:
     for kind, body in [
         (4, struct.pack("!H", 0)),
@@ -272,7 +281,8 @@ def test_the_shortest_packet_is_looked_into() -> None:
     assert opener("b").open(packet[:47], 0.0) is Refusal.TRUNCATED
     shortest = packet[:4] + struct.pack("!H", 48) + packet[6:48]
     assert opener("b").open(shortest, 0.0) is Refusal.SECRET
-    assert opener("b").open(shortest[:-1], 0.0) is Refusal.TRUNCATED
+    shorter = packet[:4] + struct.pack("!H", 47) + packet[6:47]
+    assert opener("b").open(shorter, 0.0) is Refusal.TRUNCATED
 
 
 @pytest.mark.parametrize("length", [16, 17, 64])
@@ -343,3 +353,17 @@ def test_4096_senders_are_known_and_the_longest_silent_is_forgotten() -> None:
     assert replays.is_new("one more", 1, 1, 0.0)
     assert replays.is_new("process-1", 1, 1, 0.0), "it was forgotten"
     assert not replays.is_new("process-0", 1, 1, 0.0)
+
+
+def test_a_replay_after_a_long_silence_is_a_replay() -> None:
+    replays = Replays()
+    assert replays.is_new("peer-1", 1, 7, 0.0)
+    assert not replays.is_new("peer-1", 1, 7, 3600.0)
+    assert not replays.is_new("peer-1", 0, 7, 20.0)
+
+
+def test_the_memory_of_a_sender_is_bounded() -> None:
+    replays = Replays()
+    for counter in (*range(1, 3000), 1 << 63):
+        assert replays.is_new("peer-1", 1, counter, 0.0)
+        assert replays._seen["peer-1"].bits.bit_length() <= 1024

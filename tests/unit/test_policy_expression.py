@@ -93,6 +93,8 @@ TRUE = [
     "key like '%7'",
     "key like 'c%'",
     "key like '%-%'",
+    "key like '%customer-7'",
+    "key like '%%_ustomer-7%%'",
     "key like '__________'",
     "'' like '' and '' like '%' and 'a' like '_'",
 ]
@@ -215,6 +217,7 @@ def test_it_does_not_hold(text: str) -> None:
         ("= 1", 0),
         ("or", 0),
         ("code = 1)", 8),
+        ("(code = 9) and " * 5 + "(" * 50 + "code = 9" + ")" * 50, 125),
     ],
 )
 def test_what_is_no_expression_is_refused_with_its_place(text: str, at: int) -> None:
@@ -246,6 +249,15 @@ def test_a_text_of_two_thousand_characters_is_read() -> None:
 
 def test_it_says_which_names_it_has() -> None:
     assert Expression.parse("value.a = 1 or key = 'b' and not code = 3").names == {"value", "key", "code"}
+
+
+def test_it_is_asked_of_what_gives_values() -> None:
+    assert Expression.parse("code = 9").holds({"code": 9}.get) is True
+    assert Expression.parse("code = 9").holds({"code": 8}.get) is False
+
+
+def test_it_shows_its_text_and_its_names() -> None:
+    assert repr(Expression.parse("code = 1")) == "Expression(text='code = 1', names=frozenset({'code'}))"
 
 
 def test_equal_texts_are_equal() -> None:
@@ -313,6 +325,7 @@ def test_what_is_wrong_is_said() -> None:
         ("code is 1", "'null' is missing"),
         ("code like 1", "like needs a text"),
         ("code in 1", r"'\(' is missing"),
+        ("code = and", "a name, a number or a text"),
     ]:
         with pytest.raises(BadExpression, match=what):
             Expression.parse(text)
@@ -322,6 +335,12 @@ def test_names_of_steps_may_be_words_of_the_language() -> None:
     """After a dot everything is a name."""
     values = {"value": {"in": 1, "is": {"null": 2}, "and": 3}}
     for text in ("value.in = 1", "value.is.null = 2", "value.and = 3 and value.or is null"):
+        assert Expression.parse(text).holds_of(values)
+
+
+def test_names_are_taken_as_they_are_written() -> None:
+    values = {"value": {"X": 1, "x": 2, "Xx": 3, " ": 4}}
+    for text in ("value.X = 1", 'value."X" = 1', "value.x = 2", "value.Xx = 3", 'value." " = 4'):
         assert Expression.parse(text).holds_of(values)
 
 

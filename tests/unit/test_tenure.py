@@ -66,7 +66,7 @@ def test_a_member_that_reads_is_fit_and_one_that_cannot_is_not() -> None:
 
 def test_a_new_one_holds_nothing_and_asks_at_once() -> None:
     tenure = Tenure(TIMING, 5.0)
-    assert tenure.term(5.0) == 0
+    assert tenure.term(5.0) == tenure.term(4.0) == 0
     assert tenure.is_fit(5.0), "nothing has been asked yet, so nothing has failed"
     assert not tenure.is_fit(5.0 + TIMING.lease_s)
     assert Tenure(TIMING, 5.0).due(Role.ELECTING, 4.9) is None
@@ -104,3 +104,9 @@ def test_an_answer_that_comes_late_does_not_make_it_look_older() -> None:
     tenure.read(asked_at=3.0)
     assert tenure.is_fit(5.9)
     assert not tenure.is_fit(6.0)
+
+
+def test_at_the_end_of_its_lease_it_holds_nothing() -> None:
+    tenure = Tenure(TIMING, 0.0)
+    tenure.granted(3, asked_at=0.0)
+    assert (tenure.term(1.799), tenure.term(1.8)) == (3, 0)

@@ -215,7 +215,7 @@ class Election:
     def _sent_away(self, sender: int, leader: int | None, now: float) -> list[Send]:
         if sender != self._leader:
             return []
-        if leader is None or leader == self.me or leader not in self.peers:
+        if leader is None or leader not in self.peers:  # none leads, or I am to, or one that I do not know
             return self._miss(now)
         self._move(RoleMove.FOLLOW)
         self._leader = leader

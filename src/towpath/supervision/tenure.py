@@ -6,7 +6,7 @@ it asked, and takes a tenth off for clocks that do not run alike.
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, auto
 
 from towpath.supervision.role import Role
 from towpath.supervision.timing import Timing
@@ -17,10 +17,10 @@ CLOCKS_DIFFER = 0.1  # part of the lease
 class Ask(Enum):
     """What a peer has to ask the database about the term."""
 
-    TAKE = "take"
-    RENEW = "renew"
-    RELEASE = "release"  # it has surrendered to another, which need not wait for the end of the lease
-    READ = "read"  # it is a member, and wants to know whether it could act
+    TAKE = auto()
+    RENEW = auto()
+    RELEASE = auto()  # it has surrendered to another, which need not wait for the end of the lease
+    READ = auto()  # it is a member, and wants to know whether it could act
 
 
 class Tenure:
