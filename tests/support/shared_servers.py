@@ -1,22 +1,29 @@
 """Servers for tests: one of each kind for a process, or those that whoever started the process has started for several.
 
 A test makes topics, databases and indices of its own. One that stops or kills a server starts another.
+
+    python -m tests.support.shared_servers COMMAND [ARGUMENT...]    runs the command with servers for all its processes
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
+
+from tests.support.clean_start import run
 
 from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
 from towpath.stack.server import Server
 from towpath.testing import servers
+from towpath.testing.quick_java import quicken_servers
 
 SHARED = "TESTS_SERVERS"  # a variable: the data directories of running servers by name, as JSON
 # No test cuts the power of the machine: what a process has written is there also when that process is killed. Plans do
@@ -42,14 +49,16 @@ def elasticsearch() -> AbstractContextManager[ElasticsearchServer]:
 
 @contextmanager
 def shared_servers() -> Iterator[dict[str, str]]:
-    """The variables with which processes of tests use the servers that are started here."""
-    with ExitStack() as stack:
-        made = {
-            "postgres": stack.enter_context(postgres()).data_dir,
-            "kafka": stack.enter_context(kafka()).data_dir,
-            "elasticsearch": stack.enter_context(elasticsearch()).data_dir,
-        }
-        yield {SHARED: json.dumps({name: str(directory) for name, directory in made.items()})}
+    """The variables with which processes of tests use the servers that are started here, side by side."""
+    kinds: dict[str, AbstractContextManager[PostgresServer | KafkaServer | ElasticsearchServer]] = {
+        "postgres": postgres(),
+        "kafka": kafka(),
+        "elasticsearch": elasticsearch(),
+    }
+    with ExitStack() as stack, ThreadPoolExecutor(len(kinds)) as pool:
+        starting = {name: pool.submit(stack.enter_context, kind) for name, kind in kinds.items()}
+        directories = {name: str(each.result().data_dir) for name, each in starting.items()}
+        yield {SHARED: json.dumps(directories)}
 
 
 def _shared(name: str, kind: type[AnyServer]) -> AbstractContextManager[AnyServer] | None:
@@ -62,3 +71,13 @@ def _attached(server: AnyServer) -> Iterator[AnyServer]:
     if not server.attach():
         raise RuntimeError(f"the shared {server.name} does not run any more; its log: {server.logs[0]}")
     yield server
+
+
+def main(command: list[str]) -> int:
+    quicken_servers()
+    with shared_servers() as variables:
+        return run(command, {**os.environ, **variables})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
