@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from towpath.db.sqlite_bells import SqliteBells
 
 
 @pytest.fixture
-def shared(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The system's directory for temporary files, as an attacker finds it before Towpath's first start."""
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The system's directory for temporary files, as an attacker finds it before Towpath's first start.
+
+    `tmp_path` is made before it, which would otherwise be made in it.
+    """
     with tempfile.TemporaryDirectory() as directory:  # the address of a socket must be short
         monkeypatch.setattr(tempfile, "tempdir", directory)
         yield Path(directory)
@@ -68,6 +72,28 @@ def test_the_bell_of_a_dead_process_is_removed(shared: Path, tmp_path: Path) -> 
     sender.ring(["work"])
     sender.close()
     assert not left.exists()
+
+
+def test_a_process_that_ends_while_others_are_looked_for_silences_nobody(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listener, ending, sender = (SqliteBells(tmp_path / "q.db") for _ in range(3))
+    bell = listener.hang("work")
+    ending.hang("work")
+    scandir = os.scandir
+
+    @contextmanager
+    def one_ends_meanwhile(directory: Path) -> Iterator[list[os.DirEntry[str]]]:
+        with scandir(directory) as entries:
+            found = list(entries)
+        ending.close()
+        yield found
+
+    monkeypatch.setattr(os, "scandir", one_ends_meanwhile)
+    sender.ring(["work"])
+    assert bell.wait(5)
+    listener.close()
+    sender.close()
 
 
 def test_without_a_place_for_sockets_it_still_rings_within_the_process(shared: Path, tmp_path: Path) -> None:

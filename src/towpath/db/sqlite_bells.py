@@ -129,13 +129,8 @@ class SqliteBells:
 
     def _sockets(self) -> tuple[str, ...]:
         own = str(self._own)
-        return tuple(
-            entry.path
-            for entry in os.scandir(self._directory)
-            if entry.path != own
-            and entry.name.endswith(SUFFIX)
-            and stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
-        )
+        with os.scandir(self._directory) as entries:
+            return tuple(entry.path for entry in entries if entry.path != own and _is_socket(entry))
 
     def _send(self, name: bytes, path: str) -> None:
         try:
@@ -147,6 +142,13 @@ class SqliteBells:
                 os.unlink(path)  # its process is gone
         except OSError:
             pass  # gone in this moment; the slow poll is there for the rest
+
+
+def _is_socket(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.name.endswith(SUFFIX) and stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False  # its process has ended since the directory was listed
 
 
 def _directory_for(database: Path) -> Path:
