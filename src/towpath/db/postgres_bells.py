@@ -81,6 +81,8 @@ class PostgresBells:
                     while not self._closed.is_set():
                         for note in connection.notifies(timeout=LISTEN_ROUND_S):
                             self._local.ring(note.payload)
+                            if self._closed.is_set():
+                                break
             except (psycopg.Error, DatabaseError) as error:
                 self._away("listening", error)
 
