@@ -10,15 +10,21 @@ A case is in the gate because a likely mistake is caught by nothing cheaper. Eac
 from __future__ import annotations
 
 from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 from tests.verify.parts import NAMES
 
 GATE, ANY = "gate", "any"
+REALTIME = "realtime"  # the marker of cases that need real time
 SERVERS = frozenset({"postgres", "kafka", "opensearch"})
 USUAL = {("sqlite", "sqlite"), ("postgres", "kafka")}  # as people run it: embedded, or with servers
 FILES = {
     "tests/browser/*": "guides",
+}
+# Files that take seconds to make their hundreds of cases, all of one part.
+SLOW_TO_COLLECT = {
+    "tests/integration/test_web_described.py": "matrix",
 }
 # What is tried on a server in `make verify` only, and in which part. The gate tries the SQL and the log below it there.
 ON_SERVERS = {
@@ -58,6 +64,18 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "part(name): belongs to this part of `make verify`; gate: to `make test` all the same"
     )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files that hold none of the cases that are wanted are not even read, where that is easy to see."""
+    if collection_path.suffix != ".py":
+        return None
+    part = SLOW_TO_COLLECT.get(collection_path.relative_to(config.rootpath).as_posix())
+    if part is not None and config.getoption("--part") not in (part, ANY):
+        return True
+    if config.getoption("-m") == REALTIME and REALTIME not in collection_path.read_text():
+        return True
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
