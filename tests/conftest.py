@@ -12,6 +12,7 @@ import pytest
 from tests.support import clean_start, shared_servers
 from tests.support.databases import PostgresDatabases, SqliteTemplate
 from tests.support.leases import LONG_LEASE
+from tests.support.passwords import quicken_passwords
 from tests.support.quiet import LEASE_S, Quiet
 
 import towpath
@@ -57,6 +58,7 @@ hypothesis.settings.load_profile("towpath")
 quicken_spark()
 quicken_servers()
 quicken_children()
+quicken_passwords()
 
 FAST = {
     "process": LONG_LEASE,

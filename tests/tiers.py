@@ -21,6 +21,7 @@ SERVERS = frozenset({"postgres", "kafka", "opensearch"})
 USUAL = {("sqlite", "sqlite"), ("postgres", "kafka")}  # as people run it: embedded, or with servers
 FILES = {
     "tests/browser/*": "guides",
+    "tests/integration/test_write_times.py": "matrix",
 }
 # Files that take seconds to make their hundreds of cases, all of one part.
 SLOW_TO_COLLECT = {
@@ -37,7 +38,10 @@ ON_SERVERS = {
     "tests/integration/test_console_*": "matrix",
     "tests/integration/test_gateway_http.py": "matrix",
     "tests/integration/test_outlet_http.py": "matrix",
+    "tests/integration/test_gateway_costs.py": "matrix",
     "tests/integration/test_desk_lanes.py": "matrix",
+    "tests/integration/test_desk_relay.py": "matrix",
+    "tests/integration/test_sending.py": "matrix",
     "tests/integration/test_corrections_learning.py": "matrix",
     "tests/integration/test_flow_*": "flows",
     "tests/integration/test_column_join*": "flows",

@@ -32,6 +32,7 @@ all                            4,000   1,531     2,000     469
 
 
 @pytest.mark.timeout(TIMEOUT_S + 20)  # a machine that does other things too takes its time
+@pytest.mark.part("guides")
 def test_every_event_is_in_exactly_one_place(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "towpath", "demo", "--events", "4000", "--keep", str(tmp_path / "demo")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)

@@ -73,8 +73,7 @@ def test_what_does_not_fit_the_schema_is_told_before_it_goes_out(
     assert scene.come_back() == []
 
 
-@pytest.mark.part("gate")
-@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("hand", [pytest.param("mouse", marks=pytest.mark.part("gate")), "keyboard"])
 def test_two_operators_on_one_case(people: People, scene: DeskScene, watched: Watched, hand: str) -> None:
     """The second is told, sees both, and loses nothing of what they typed."""
     use = HANDS[hand]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import Page, expect
 from tests.support.chromium import People, Watched
 
@@ -94,7 +93,6 @@ def test_the_page_of_who_was_logged_out_goes_to_the_log_in(people: People, runti
     expect(page.get_by_text("secret")).to_have_count(0)
 
 
-@pytest.mark.part("gate")
 def test_the_row_that_is_marked_stays_marked(people: People, runtime: Runtime) -> None:
     """Whoever goes through a list with the keyboard keeps their place when something new comes above it."""
     for number in range(3):

@@ -314,7 +314,7 @@ def nobody_looks_for_what_was_ended_by_hand(patch: pytest.MonkeyPatch) -> None:
         starts_while_it_runs,
         nobody_frees_the_dead,
         sends_before_it_is_done,
-        nobody_looks_for_what_was_ended_by_hand,
+        pytest.param(nobody_looks_for_what_was_ended_by_hand, marks=pytest.mark.part("matrix")),
     ],
 )
 def test_a_broken_twin_is_caught(breaks: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:

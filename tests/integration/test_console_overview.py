@@ -240,6 +240,7 @@ sys.exit("pyspark" in sys.modules)
 """
 
 
+@pytest.mark.part("matrix")
 def test_no_page_loads_spark(tmp_path: Path) -> None:
     """The console's process stays small, and needs no Java."""
     command = [sys.executable, "-c", LOOK_AT_ALL, str(tmp_path)]

@@ -170,6 +170,7 @@ def test_what_becomes_of_each_item(
     produced.add(error.failure.code)
 
 
+@pytest.mark.part("flows")
 @produces(ErrorCode.ITEM_REFUSED)
 def test_an_index_that_refuses_all_items_holds_the_flow(
     world: World, flow: Flow, node: Node, name: str, produced: Produced

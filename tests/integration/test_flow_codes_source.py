@@ -149,6 +149,7 @@ def test_a_broker_that_is_away_is_waited_for(
 
 
 @produces(ErrorCode.TOPIC_NOT_FOUND)
+@pytest.mark.part("flows")
 def test_a_topic_that_is_deleted_is_waited_for(
     world: World, sending: World, flow: Flow, source: str, produced: Produced
 ) -> None:

@@ -142,7 +142,14 @@ def test_the_same_hash_in_spark(embedded: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "point", [CrashPoint.DECISION_MADE, CrashPoint.BATCH_DECIDED, CrashPoint.ERRORS_SENT, CrashPoint.BATCH_COMMITTED]
+    "point",
+    [
+        CrashPoint.BATCH_DECIDED,
+        *(
+            pytest.param(each, marks=pytest.mark.part("flows"))
+            for each in (CrashPoint.DECISION_MADE, CrashPoint.ERRORS_SENT, CrashPoint.BATCH_COMMITTED)
+        ),
+    ],
 )
 def test_it_dies_and_goes_on(embedded: World, point: CrashPoint) -> None:
     flow = ordered("f", "in", embedded)

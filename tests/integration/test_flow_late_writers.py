@@ -100,6 +100,7 @@ def test_a_late_writer_of_an_ended_generation_writes_nothing(
     assert world.batches(flow)[0].state is BatchState.SUPERSEDED
 
 
+@pytest.mark.part("flows")
 def test_marks_that_were_deleted_are_missed(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With them it is gone what topics have of the open batch: the stage halts, and goes on as it then says."""
     flow, log = copying(name), world.runtime.log

@@ -274,7 +274,7 @@ def test_a_shape_that_cannot_be_is_refused_with_a_reason(spark: SparkSession, wr
         try_flow(flow, {"t": RECORDS, "o": []}, spark=spark)
 
 
-@pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
+@pytest.mark.parametrize("delivery", [pytest.param("at-least-once", marks=pytest.mark.part("flows")), "exactly-once"])
 def test_shapes_at_work(embedded: World, delivery: str) -> None:
     """Two topics as alternatives, a fork in the JVM and one in Python; some is filtered, some fails."""
     world = embedded

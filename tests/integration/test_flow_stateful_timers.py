@@ -110,16 +110,8 @@ def test_alarms_ring_without_input_once_and_over_restarts(world: World, name: st
     assert audited(world, flow) == {"loaded": 2, "filtered": counts["read"] - 2}
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        CrashPoint.BATCH_LOADED,
-        *(
-            pytest.param(each, marks=pytest.mark.part("flows"))
-            for each in (CrashPoint.BATCH_FIXED, CrashPoint.BATCH_COMMITTED)
-        ),
-    ],
-)
+@pytest.mark.part("flows")
+@pytest.mark.parametrize("point", [CrashPoint.BATCH_LOADED, CrashPoint.BATCH_FIXED, CrashPoint.BATCH_COMMITTED])
 def test_a_timer_batch_without_input_survives(point: CrashPoint, embedded: World) -> None:
     """The batch of ticks dies; nothing is in memory afterwards."""
     flow = sessions(embedded.home)

@@ -106,6 +106,7 @@ def test_cut_in_a_line(server: Gateway, lab: Lab) -> None:
     ends_well(server, lab)
 
 
+@pytest.mark.part("kills")
 def test_killed_while_it_takes(tmp_path: Path) -> None:
     """With SIGKILL, while chunks come one after the other; the next server goes on where the log is."""
     data = readings(3_000)

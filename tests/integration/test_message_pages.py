@@ -129,7 +129,7 @@ SELECTIONS = [
 ]
 
 
-@pytest.mark.parametrize("look_s", [0.0, 0.25])
+@pytest.mark.parametrize("look_s", [0.0, pytest.param(0.25, marks=pytest.mark.part("matrix"))])
 @sweep("selection", SELECTIONS)
 def test_pages_hold_all_that_is_selected(
     database: Any, stored: list[dict[str, Any]], selection: Selection, look_s: float

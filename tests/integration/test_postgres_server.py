@@ -49,6 +49,7 @@ def test_restart_keeps_data_and_address(server: PostgresServer) -> None:
     assert ask(server, "SELECT text FROM note") == "kept"
 
 
+@pytest.mark.part("kills")
 def test_killed_server_recovers_what_was_committed(server: PostgresServer) -> None:
     write_note(server, "committed")
     server.kill()

@@ -77,6 +77,7 @@ def test_java_that_dies_while_starting_is_one_error() -> None:
     assert error.endswith("Look at spark.memory (9999999g) and spark.conf")
 
 
+@pytest.mark.part("flows")
 def test_second_session_of_a_process_is_the_first(spark: SparkSession) -> None:
     """Also in another thread, which has a thread of its own in Java."""
     with ThreadPoolExecutor(1) as pool:

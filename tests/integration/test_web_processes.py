@@ -79,6 +79,7 @@ def without_beats(shown: Any) -> Any:
     return [without_beats(each) for each in shown] if isinstance(shown, list) else shown
 
 
+@pytest.mark.part("matrix")
 def test_a_process_from_its_start_to_its_end(kept: Keeping, make_client: MakeClient, command: CommandLine) -> None:
     kept.want("worker", WORKER)
     kept.want("broken", BROKEN)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.passwords import HASHER_OF_USERS
 from tests.support.roles import MAY
 from tests.support.sweep import sweep
 
+from towpath.access import password
 from towpath.access.key import Token, hashed, new_token, prefix_of
 from towpath.access.outcome import OUTCOME_MOVES, REQUEST_MOVES, Outcome, RequestState
 from towpath.access.password import check_password, fits, stored
@@ -74,11 +76,18 @@ def test_a_password_is_recognised_and_nothing_else() -> None:
     assert stored("correct horse battery") != kept  # a salt of its own
 
 
-@pytest.mark.parametrize("password", ["", "short", "x" * 1025, "\ud800" * 12])
-def test_the_error_of_a_bad_password_does_not_repeat_it(password: str) -> None:
+def test_a_guess_at_a_stored_password_costs_time_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(password, "HASHER", HASHER_OF_USERS)
+    kept = stored("correct horse battery")
+    assert kept.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    assert fits("correct horse battery", kept)
+
+
+@pytest.mark.parametrize("text", ["", "short", "x" * 1025, "\ud800" * 12])
+def test_the_error_of_a_bad_password_does_not_repeat_it(text: str) -> None:
     with pytest.raises(BadValue) as caught:
-        check_password(password)
-    assert password == "" or password not in str(caught.value)
+        check_password(text)
+    assert text == "" or text not in str(caught.value)
 
 
 def test_a_key_is_found_by_how_it_begins_and_never_shown() -> None:

@@ -13,7 +13,7 @@ SHORTEST = 12
 LONGEST_BYTES = 1024
 
 # The second choice of RFC 9106, for memory that is shared: 64 MiB, about a tenth of a second for each try.
-_HASHER = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
+HASHER = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
 
 
 def check_password(password: str) -> str:
@@ -31,13 +31,13 @@ def check_password(password: str) -> str:
 
 def stored(password: str) -> str:
     """What is kept of a password: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`."""
-    return _HASHER.hash(check_password(password))
+    return HASHER.hash(check_password(password))
 
 
 def fits(password: str, kept: str | None) -> bool:
     """Whether it is the password. Takes as long for a user who has none, or who is not there."""
     try:
-        _HASHER.verify(kept or _nobodys(), password[:LONGEST_BYTES])
+        HASHER.verify(kept or _nobodys(), password[:LONGEST_BYTES])
     except (VerificationError, InvalidHashError, UnicodeEncodeError):
         return False
     return kept is not None
@@ -45,4 +45,4 @@ def fits(password: str, kept: str | None) -> bool:
 
 @cache
 def _nobodys() -> str:
-    return _HASHER.hash("nobody has this password")
+    return HASHER.hash("nobody has this password")

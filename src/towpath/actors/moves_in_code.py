@@ -10,6 +10,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from towpath.actors.actor import Actor
@@ -36,14 +37,7 @@ class CodeMove(NamedTuple):
 def moves_in_code(cls: type[Actor], states: set[str]) -> list[CodeMove]:
     """All moves that are found, in the order of the code; none when there is no source."""
     home = next(each for each in cls.__mro__ if "transition" in vars(each))  # it may derive from another actor
-    try:
-        methods = {
-            node.name: node
-            for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(home))))
-            if isinstance(node, ast.FunctionDef)
-        }
-    except (OSError, TypeError, SyntaxError):
-        return []
+    methods = _methods_of(home)
     found = dict.fromkeys(
         CodeMove(source, target, label)
         for node in ast.walk(methods.get("transition", ast.Pass()))
@@ -53,6 +47,16 @@ def moves_in_code(cls: type[Actor], states: set[str]) -> list[CodeMove]:
         for target, label in _returned(node.body, states, methods, frozenset({"transition"}))
     )
     return list(found)
+
+
+@lru_cache(maxsize=256)
+def _methods_of(home: type[Actor]) -> dict[str, ast.FunctionDef]:
+    """By name, those of the class and of what is defined in it; none when there is no source."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(home)))
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    return {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
 def _matched(pattern: ast.pattern) -> Iterator[str]:

@@ -39,7 +39,7 @@ def theatre(server: PostgresServer) -> Iterator[Theatre]:
         made.host.stop()
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("mode", [pytest.param("fast", marks=pytest.mark.part("kills")), "immediate"])
 def test_what_ran_meanwhile_counts(theatre: Theatre, server: PostgresServer, mode: StopMode) -> None:
     """Its state says nothing of a repetition: were it interrupted, the run would have failed."""
     gate = Gate()

@@ -30,7 +30,10 @@ def replaced(make_rig: MakeRig, target: str) -> tuple[Rig, Zombie]:
     return rig, zombie
 
 
-@pytest.mark.parametrize("target", ["topic", "kafka", "sqlite", "postgres"])
+ON_SERVERS = [pytest.param(each, marks=pytest.mark.part("recovery")) for each in ("kafka", "postgres")]
+
+
+@pytest.mark.parametrize("target", ["topic", "sqlite", *ON_SERVERS])
 def test_late_task_is_fenced(target: str, make_rig: MakeRig) -> None:
     rig, zombie = replaced(make_rig, target)
     with pytest.raises(SinkError):
