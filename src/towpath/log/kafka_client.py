@@ -136,21 +136,17 @@ class KafkaClient:
             raise LogUnavailable(f"{self.servers}: no answer within {self.timeout_s:g} s") from error
 
     def patiently(self, act: Callable[[float], T]) -> T:
-        """Ask again while the broker is away, not ready or silent, until time is over.
-
-        Each question has half of the time that is left, since a question or its answer can be lost.
-        """
+        """Do something that has so many seconds, again while the broker is away or not ready, until time is over."""
         deadline = time.monotonic() + self.timeout_s
         while True:
             try:
-                return act(max(SHORTEST_S, (deadline - time.monotonic()) / 2))
+                return act(max(SHORTEST_S, deadline - time.monotonic()))
             except KafkaException as error:
                 failure = self.failure(error)
                 if not isinstance(failure, LogUnavailable) or time.monotonic() > deadline:
                     raise failure from error
             except FutureTimeout as error:
-                if time.monotonic() > deadline:
-                    raise LogUnavailable(f"{self.servers}: no answer within {self.timeout_s:g} s") from error
+                raise LogUnavailable(f"{self.servers}: no answer within {self.timeout_s:g} s") from error
             time.sleep(PAUSE_S)
 
     def failure(self, error: KafkaException | KafkaError, producer: str = "") -> Exception:
