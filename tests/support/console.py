@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi import FastAPI
-from fastapi.testclient import TestClient
 from httpx2 import Response
-from tests.support.http import BASE
+from tests.support.http import OnOneLoop
 
 from towpath.access.role import Role
 from towpath.access.session import form_token
@@ -45,7 +44,7 @@ class Visitor:
     def __init__(self, app: FastAPI) -> None:
         self.app = app
         self.runtime: Runtime = app.state.runtime
-        self.client = TestClient(app, base_url=BASE, raise_server_exceptions=False, follow_redirects=False)
+        self.client = OnOneLoop(app, follow_redirects=False)
         self.token = ""
 
     def log_in(self, name: str, password: str = PASSWORD, next: str = "", **headers: str) -> Response:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import cache
 from typing import Any
 
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tests.support.roles import MAY
@@ -16,15 +19,34 @@ from towpath.web.app import build_app
 
 BASE = "http://127.0.0.1:8470"
 API = "/api/v1"
+_loops = ExitStack()
 
 
-class Client(TestClient):
+@cache
+def _event_loop() -> BlockingPortal:
+    """One for all requests of this process: to start one, with its thread, takes longer than most requests."""
+    return _loops.enter_context(start_blocking_portal())
+
+
+def pytest_unconfigure() -> None:
+    _loops.close()
+
+
+class OnOneLoop(TestClient):
+    """Starts no event loop of its own."""
+
+    def __init__(self, app: FastAPI, **options: Any) -> None:
+        super().__init__(app, base_url=BASE, raise_server_exceptions=False, **options)
+        self.portal = _event_loop()
+
+
+class Client(OnOneLoop):
     """Asks as one person. What breaks inside is an answer here, as it is for everybody."""
 
     def __init__(self, runtime: Runtime, key: str | None = None, app: FastAPI | None = None) -> None:
         """With an app that was built before it takes no third of a second to build another."""
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        super().__init__(app or build_app(runtime), base_url=BASE, raise_server_exceptions=False, headers=headers)
+        super().__init__(app or build_app(runtime), headers=headers)
 
     def ask(self, path: str, body: Any = None, **headers: str) -> Any:
         """Post a body as JSON; `idempotency_key="x"` becomes a header."""
