@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo serve harvest flights test verify mutants check docs bench-queue bench-log bench-flow bench-delivery bench-actors bench-corrections bench-desk bench-supervision bench-gateway bench-console soak-queue soak-flow simulate steady chaos-delivery chaos-up chaos-flights lock clean
+.PHONY: help demo serve harvest flights test verify mutants coverage check docs bench-queue bench-log bench-flow bench-delivery bench-actors bench-corrections bench-desk bench-supervision bench-gateway bench-console soak-queue soak-flow simulate steady chaos-delivery chaos-up chaos-flights lock clean
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -31,6 +31,10 @@ verify: ## the proof: every part with all servers, kills and soaks; goes on wher
 mutants: ## put small faults into the pure cores, one at a time: how many do their unit tests notice? (minutes; goes on where it stopped)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m scripts.mutants $(ARGS)
+
+coverage: ## run the tests of the gate and say how much of the source they run, in lines and branches
+	@scripts/bootstrap dev
+	@scripts/test --coverage $(ARGS)
 
 check: ## the static part of test
 	@scripts/bootstrap dev
