@@ -5,23 +5,33 @@ A case is in the gate because a likely mistake is caught by nothing cheaper. Eac
 1. by a marker at the test or at one of its parameters, `@pytest.mark.part("kills")`;
 2. by the folder or file it is in (`FILES`); or
 3. because it repeats on a server what the gate tries without one (`ON_SERVERS`).
+
+The gate has a case for every crash point; pytest refuses to start where one lacks it.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from tests.verify.parts import NAMES
 
+from towpath.crash import CrashPoint
+
 GATE, ANY = "gate", "any"
+POINTS = frozenset(CrashPoint)
 REALTIME = "realtime"  # the marker of cases that need real time
 SERVERS = frozenset({"postgres", "kafka", "opensearch"})
 USUAL = {("sqlite", "sqlite"), ("postgres", "kafka")}  # as people run it: embedded, or with servers
 FILES = {
     "tests/browser/*": "guides",
     "tests/integration/test_write_times.py": "matrix",
+    "tests/integration/test_desk_write_times.py": "matrix",
+    "tests/integration/test_postgres_server.py": "kills",
 }
 # Files that take seconds to make their hundreds of cases, all of one part.
 SLOW_TO_COLLECT = {
@@ -30,7 +40,6 @@ SLOW_TO_COLLECT = {
 # What is tried on a server in `make verify` only, and in which part. The gate tries the SQL and the log below it there.
 ON_SERVERS = {
     "tests/integration/test_web_idempotency.py": GATE,
-    "tests/integration/test_flow_run.py": GATE,
     "tests/integration/test_flow_ledger.py": GATE,
     "tests/integration/test_flow_stage_store.py": GATE,
     "tests/integration/test_cli_*": "matrix",
@@ -39,10 +48,18 @@ ON_SERVERS = {
     "tests/integration/test_gateway_http.py": "matrix",
     "tests/integration/test_outlet_http.py": "matrix",
     "tests/integration/test_gateway_costs.py": "matrix",
+    "tests/integration/test_gateway.py": "matrix",
+    "tests/integration/test_desk_jobs.py": "matrix",
     "tests/integration/test_desk_lanes.py": "matrix",
+    "tests/integration/test_desk_recalling.py": "matrix",
     "tests/integration/test_desk_relay.py": "matrix",
     "tests/integration/test_sending.py": "matrix",
-    "tests/integration/test_corrections_learning.py": "matrix",
+    "tests/integration/test_correct*": "matrix",
+    "tests/integration/test_message_pages.py": "matrix",
+    "tests/integration/test_model.py": "matrix",
+    "tests/integration/test_schema.py": "matrix",
+    "tests/integration/test_spark_source.py": "flows",
+    "tests/acceptance/test_harvest_workflow.py": "guides",
     "tests/integration/test_flow_*": "flows",
     "tests/integration/test_column_join*": "flows",
     "tests/integration/test_rehearsal.py": "flows",
@@ -91,6 +108,51 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if part_of(item) == wanted]
+    if wanted == GATE and _is_whole(config):
+        _require_every_crash_point(items)
+
+
+@pytest.hookimpl(trylast=True, specname="pytest_collection_modifyitems")
+def sort_items(items: list[pytest.Item]) -> None:
+    """Spark first: of several processes, each of which begins elsewhere in the list, one has all of these. Each other
+    one would have to start a Spark of its own, and to warm it up."""
+    items.sort(key=lambda item: "spark" not in item.fixturenames if isinstance(item, pytest.Function) else True)
+
+
+def _is_whole(config: pytest.Config) -> bool:
+    """Nothing was chosen by a path, a word or the marker of a few."""
+    chosen = config.getoption("-k") or config.getoption("-m") == REALTIME
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not chosen
+
+
+def _require_every_crash_point(items: list[pytest.Item]) -> None:
+    missing = set(CrashPoint) - {point for item in items for point in _points_of(item)}
+    if missing:
+        raise pytest.UsageError(f"the gate has no case that dies at: {', '.join(sorted(missing))}")
+
+
+def _points_of(item: pytest.Item) -> Iterator[CrashPoint]:
+    """Those that a case on real processes names, in its parameters or in its code."""
+    if isinstance(item, pytest.Function) and not item.nodeid.startswith("tests/unit/"):
+        yield from _points(_params(item))
+        for name in inspect.unwrap(item.function).__code__.co_names:
+            if name in CrashPoint.__members__:
+                yield CrashPoint[name]
+
+
+def _points(value: object) -> Iterator[CrashPoint]:
+    """Those that are in a parameter, as `point`, as `point:pass` or inside of something."""
+    if isinstance(value, str):
+        name = value.partition(":")[0]
+        if name in POINTS:
+            yield CrashPoint(name)
+    elif isinstance(value, dict):
+        yield from _points(tuple(value.values()))
+    elif isinstance(value, list | tuple | set | frozenset):
+        for each in value:
+            yield from _points(each)
+    elif dataclasses.is_dataclass(value):
+        yield from _points([getattr(value, each.name) for each in dataclasses.fields(value)])
 
 
 def part_of(item: pytest.Item) -> str:

@@ -16,7 +16,7 @@ def sent(runtime: Runtime) -> str:
     return runtime.queue.operator("ann").send("greeter", "greet", {"name": "Ada"}, "a test")
 
 
-@pytest.mark.parametrize("hand", ["mouse", pytest.param("keyboard", marks=pytest.mark.part("gate"))])
+@pytest.mark.parametrize("hand", ["mouse", "keyboard"])
 def test_edit_and_move(people: People, runtime: Runtime, hand: str) -> None:
     id = sent(runtime)
     use = HANDS[hand]

@@ -277,6 +277,7 @@ def test_the_model_on_sqlite() -> None:
     run_model({}, examples=25, steps=25)
 
 
+@pytest.mark.part("matrix")
 def test_the_model_on_postgres(postgres: Any) -> None:
     run_model({"url": postgres.url}, examples=5, steps=15)
 
@@ -308,14 +309,10 @@ def nobody_looks_for_what_was_ended_by_hand(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Reviver, "look_for_strays", lambda reviver: 0)
 
 
+@pytest.mark.part("matrix")
 @pytest.mark.parametrize(
     "breaks",
-    [
-        starts_while_it_runs,
-        nobody_frees_the_dead,
-        sends_before_it_is_done,
-        pytest.param(nobody_looks_for_what_was_ended_by_hand, marks=pytest.mark.part("matrix")),
-    ],
+    [starts_while_it_runs, nobody_frees_the_dead, sends_before_it_is_done, nobody_looks_for_what_was_ended_by_hand],
 )
 def test_a_broken_twin_is_caught(breaks: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     breaks(monkeypatch)

@@ -53,6 +53,7 @@ def rows(home: Path, name: str) -> list[dict[str, Any]]:
         return [dict(row) for row in connection.execute(f"select * from {name} order by id")]
 
 
+@pytest.mark.part("gate")
 def test_every_record_is_in_exactly_one_place(world: World, name: str) -> None:
     flow = page_views(name, world.home, f"{name}-clicks")
     bad: dict[bytes | None, tuple[int, str]] = {

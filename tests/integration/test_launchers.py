@@ -307,6 +307,7 @@ def test_megabytes_without_an_end_of_line_come_in_pieces(rig: Rig) -> None:
     assert max(map(len, pieces)) <= 1 << 20
 
 
+@pytest.mark.part("kills")
 def test_a_log_that_grows_keeps_its_end(rig: Rig) -> None:
     count = 400_000
     handle = rig.start(f"seq 1 {count}", log=LogLimits(file_mb=1, files=2))

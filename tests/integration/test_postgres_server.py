@@ -34,6 +34,7 @@ def write_note(server: PostgresServer, text: str) -> None:
         connection.execute("INSERT INTO note VALUES (%s)", [text])
 
 
+@pytest.mark.part("gate")
 def test_started_server_answers_on_loopback_only(server: PostgresServer) -> None:
     assert ask(server, "SELECT current_user") == "towpath"
     assert ask(server, "SHOW listen_addresses") == "127.0.0.1"
@@ -49,7 +50,6 @@ def test_restart_keeps_data_and_address(server: PostgresServer) -> None:
     assert ask(server, "SELECT text FROM note") == "kept"
 
 
-@pytest.mark.part("kills")
 def test_killed_server_recovers_what_was_committed(server: PostgresServer) -> None:
     write_note(server, "committed")
     server.kill()
@@ -59,7 +59,6 @@ def test_killed_server_recovers_what_was_committed(server: PostgresServer) -> No
     assert "automatic recovery in progress" in server.log_tail()
 
 
-@pytest.mark.part("kills")
 def test_two_servers_run_side_by_side(server: PostgresServer) -> None:
     with postgres_server() as other:
         assert other.port != server.port
@@ -82,7 +81,6 @@ def test_a_running_server_is_found_by_another_object(server: PostgresServer) -> 
     assert found.url == server.url
 
 
-@pytest.mark.part("kills")
 def test_a_pid_file_naming_a_stranger_is_no_obstacle(server: PostgresServer) -> None:
     """After a crash the noted number may belong to any process, here to this one."""
     server.kill()

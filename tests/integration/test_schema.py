@@ -70,12 +70,14 @@ def test_migrations_are_numbered_without_gap() -> None:
         assert [migration.number for migration in known(folder)] == list(range(1, len(known(folder)) + 1))
 
 
+@pytest.mark.part("gate")
 def test_a_fresh_schema_is_what_the_migrations_make(database: Database) -> None:
     upgrade_all(database)
     for target in targets(database):
         verify(target)
 
 
+@pytest.mark.part("gate")
 def test_opening_upgrades(settings: DatabaseSettings) -> None:
     database = open_database(settings)
     try:
@@ -114,6 +116,7 @@ def future(database: Database, text: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(migrations, "known", lambda which: [*real(which), extra] if which == folder else real(which))
 
 
+@pytest.mark.part("gate")
 def test_the_next_migration_is_applied_on_top(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     upgrade_all(database)
     future(database, "create table more (x integer);\ncreate index more_x on more (x);\n", monkeypatch)

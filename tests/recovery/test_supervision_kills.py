@@ -47,7 +47,7 @@ import os, pathlib
 mark = pathlib.Path(os.environ["MARK"])
 if not mark.exists():
     mark.touch()
-    os.environ["TOWPATH_CRASH"] = "launch_adopted"
+    os.environ["TOWPATH_CRASH"] = os.environ["POINT"]
 """
 
 Coordinate = Callable[[P], None]
@@ -115,7 +115,8 @@ def test_one_process_is_started_in_spite_of_a_kill_at(point: P, runtime: Runtime
 
 def test_a_process_that_dies_as_soon_as_it_has_shown_itself_is_started_again(runtime: Runtime, tmp_path: Path) -> None:
     with keeping(runtime) as kept:
-        kept.want("worker", DIES_FIRST + WORKER, environment={"MARK": str(tmp_path / "mark")})
+        variables = {"MARK": str(tmp_path / "mark"), "POINT": P.LAUNCH_ADOPTED.value}
+        kept.want("worker", DIES_FIRST + WORKER, environment=variables)
         kept.wait_for("worker", DutyState.READY, 2)
         [death] = kept.deaths("worker")
         assert (death.how, death.exit_signal) == (DeathKind.SIGNAL, signal.SIGKILL)
