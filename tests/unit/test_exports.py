@@ -16,13 +16,6 @@ from towpath import errors
 PACKAGES = ["towpath", "towpath.db", "towpath.log", "towpath.queue"]
 
 
-@pytest.mark.parametrize("name", PACKAGES)
-def test_all_is_sorted_unique_and_there(name: str) -> None:
-    module = importlib.import_module(name)
-    assert module.__all__ == sorted(set(module.__all__))
-    assert [wanted for wanted in module.__all__ if not hasattr(module, wanted)] == []
-
-
 @pytest.mark.parametrize("name", ["towpath.db", "towpath.log", "towpath.queue"])
 def test_all_is_everything_public_that_is_imported(name: str) -> None:
     module = importlib.import_module(name)
