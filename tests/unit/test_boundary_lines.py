@@ -120,7 +120,7 @@ def test_a_chunk_is_taken_cut_or_known(offset: int, sequence: int, length: int, 
 
 
 def test_a_gap_is_refused_with_the_place_to_go_on_from() -> None:
-    with pytest.raises(ChunkGap, match="go on from 100") as told:
+    with pytest.raises(ChunkGap) as told:
         known_bytes(Place(100, 7), Place(101, 8), 50)
     assert told.value.position == 100
 
@@ -152,8 +152,9 @@ def test_what_is_no_whole_gzip_is_refused(data: bytes) -> None:
 
 
 def test_a_bomb_is_cut_off() -> None:
-    with pytest.raises(ChunkTooLarge, match="1024 bytes at most"):
+    with pytest.raises(ChunkTooLarge) as caught:
         unzipped(gzip.compress(bytes(50 << 20)), 1024)
+    assert caught.value.limit == 1024
 
 
 # Turns

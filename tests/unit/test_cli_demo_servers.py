@@ -47,5 +47,5 @@ def test_servers_of_ones_own_need_no_stack(settings: Settings) -> None:
 def test_what_does_not_run_is_named_with_the_command(
     settings: Settings, kafka: bool, elasticsearch: bool, names: str
 ) -> None:
-    with pytest.raises(ServerFailed, match=f"type: towpath stack up {names}$"):
+    with pytest.raises(ServerFailed, match=f"towpath stack up {names}$"):
         find_servers(settings, kafka, elasticsearch, None)

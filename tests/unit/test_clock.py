@@ -32,7 +32,7 @@ def test_settable_clock_stands_still_and_only_goes_forward() -> None:
     assert clock.monotonic() == clock.monotonic() == 5.0
     clock.advance(2.5)
     assert clock.monotonic() == 7.5
-    with pytest.raises(ValueError, match="cannot go back by 1 s"):
+    with pytest.raises(ValueError, match="1 s"):
         clock.advance(-1)
 
 

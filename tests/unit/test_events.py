@@ -31,7 +31,7 @@ def test_a_failing_subscriber_is_logged_and_harms_nobody(caplog: pytest.LogCaptu
     events.publish(EVENT)
     assert got == [EVENT]
     [record] = caplog.records
-    assert record.getMessage() == "a subscriber failed on process_died p-1"
+    assert "process_died" in record.getMessage()
     assert record.exc_info is not None
 
 

@@ -139,7 +139,7 @@ def test_only_the_right_nonce_counts() -> None:
 
 @pytest.mark.parametrize("nonce", ["", "short", "has a space in it", "{"])
 def test_a_nonce_that_is_none(nonce: str) -> None:
-    with pytest.raises(ValueError, match="a nonce is"):
+    with pytest.raises(ValueError, match="nonce"):
         encode_fault(nonce, 1, "", "", "")
     assert decode_fault(f'towpath-fault {nonce} {{"code": 1}}', nonce) is None
 

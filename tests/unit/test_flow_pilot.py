@@ -122,8 +122,9 @@ WHERE_TO: dict[PilotState, tuple[PilotState, ...]] = {
 def test_moved(state: PilotState, to: PilotState) -> None:
     before = at(state)
     if to not in WHERE_TO[state]:
-        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become {to}"):
+        with pytest.raises(IllegalFlowMove) as caught:
             before.moved(to, NOW + 1)
+        assert (caught.value.state, caught.value.target) == (state, to)
         return
     after = before.moved(to, NOW + 1)
     assert (after.state, after.since, after.next_try, after.resumes, after.reason) == (to, NOW + 1, None, None, "")
@@ -192,8 +193,9 @@ def test_failed(state: PilotState, code: ErrorCode) -> None:
     before = at(state)
     expected = FAILED[ACTIONS[code]].get(state)
     if expected is None:
-        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become retry"):
+        with pytest.raises(IllegalFlowMove) as caught:
             before.failed(trouble(code), NOW + 1, WAITS)
+        assert (caught.value.state, caught.value.target) == (state, "retry")
         return
     after = before.failed(trouble(code), NOW + 1, WAITS)
     assert (after.state, after.resumes) == expected
@@ -216,8 +218,9 @@ def test_another_state_that_fails_has_not_failed_before() -> None:
 @sweep("state", PilotState)
 def test_held(state: PilotState) -> None:
     if state not in (TRANSFORM, LOAD, HELD):
-        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become held"):
+        with pytest.raises(IllegalFlowMove) as caught:
             at(state).held(trouble(), NOW + 1, WAITS)
+        assert (caught.value.state, caught.value.target) == (state, "held")
         return
     after = at(state).held(trouble(), NOW + 1, WAITS)
     assert (after.state, after.resumes) == (HELD, LOAD if state is HELD else state)
@@ -228,15 +231,17 @@ def test_held(state: PilotState) -> None:
 def test_resumed(state: PilotState) -> None:
     expected = {RETRY: LOAD, HELD: LOAD, PAUSED: CONFIGURE, STOPPED: CONFIGURE, HALTED: CONFIGURE}.get(state)
     if expected is None:
-        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become resumed"):
+        with pytest.raises(IllegalFlowMove) as caught:
             at(state).resumed(NOW + 1)
+        assert (caught.value.state, caught.value.target) == (state, "resumed")
         return
     assert at(state).resumed(NOW + 1).state is expected
 
 
 def test_a_wait_for_nothing_cannot_be_ended() -> None:
-    with pytest.raises(IllegalFlowMove, match="is retry and cannot become resumed"):
+    with pytest.raises(IllegalFlowMove) as caught:
         Pilot(RETRY, NOW).resumed(NOW)
+    assert (caught.value.state, caught.value.target) == (RETRY, "resumed")
 
 
 RESTS: dict[PilotState, Callable[[Pilot, str, int], Pilot]] = {
@@ -250,8 +255,9 @@ RESTS: dict[PilotState, Callable[[Pilot, str, int], Pilot]] = {
 @sweep("state", PilotState)
 def test_rests(state: PilotState, rest: PilotState) -> None:
     if state is rest:
-        with pytest.raises(IllegalFlowMove, match=f"is {state} and cannot become {rest}"):
+        with pytest.raises(IllegalFlowMove) as caught:
             RESTS[rest](at(state), "lunch", NOW + 1)
+        assert (caught.value.state, caught.value.target) == (state, rest)
         return
     after = RESTS[rest](at(state), "lunch", NOW + 1)
     assert (after.state, after.since, after.reason, after.next_try) == (rest, NOW + 1, "lunch", None)

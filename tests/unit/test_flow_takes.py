@@ -77,5 +77,5 @@ def test_two_outputs_by_type(bench: Bench) -> None:
 @pytest.mark.parametrize("option", ["topics", "types"])
 def test_a_name_alone_is_not_taken_for_its_letters(option: str, names: Iterable[str]) -> None:
     for made in (Flow("f").step, Flow("f").each):
-        with pytest.raises(BadFlow, match=f"{option}= is one or several names"):
+        with pytest.raises(BadFlow, match=f"{option}="):
             made(topic("t"), name="s", **{option: names})(marked)  # type: ignore[arg-type]

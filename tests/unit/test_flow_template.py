@@ -34,7 +34,7 @@ def test_filled(text: str, document: dict[str, Any], filled: str) -> None:
 def test_what_makes_no_name(value: Any) -> None:
     with pytest.raises(NotInTemplate, match="'x'"):
         Template("a-{x}").filler()({"x": value})
-    with pytest.raises(NotInTemplate, match="has no value"):
+    with pytest.raises(NotInTemplate):
         Template("a-{x}").filler()({})
 
 

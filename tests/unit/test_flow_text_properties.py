@@ -132,7 +132,7 @@ def test_a_repeated_name_is_found_exactly_when_there_is_one(one: tuple[bytes, An
         assert len(read_document(text)) == len(names)
         return
     assert first_repeated(text) is not None
-    with pytest.raises(Unreadable, match="stands twice"):
+    with pytest.raises(Unreadable):
         read_document(text)
 
 

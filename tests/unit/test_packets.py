@@ -141,13 +141,13 @@ def test_a_peer_without_number_and_a_doubtful_truth_are_malformed() -> None:
 
 @pytest.mark.parametrize("secret", ["", "short"])
 def test_a_short_secret_is_refused(secret: str) -> None:
-    with pytest.raises(ValueError, match="at least 16"):
+    with pytest.raises(ValueError, match="16"):
         Sealer(secret, CLUSTER, "peer-1", 1)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 101])
 def test_a_name_that_does_not_fit_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="1 to 100 bytes"):
+    with pytest.raises(ValueError, match="100"):
         sealer(name)
 
 

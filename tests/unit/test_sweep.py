@@ -53,5 +53,5 @@ def test_when_the_time_of_the_case_is_over_none_is_tried_any_more() -> None:
 
 def test_a_sweep_over_nothing_is_refused() -> None:
     """It could not fail."""
-    with pytest.raises(AssertionError, match="nothing to try for a"):
+    with pytest.raises(AssertionError):
         sweep("a", [])

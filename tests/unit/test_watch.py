@@ -307,7 +307,7 @@ def test_a_new_launch_begins_with_a_clean_record() -> None:
 
 
 def test_patience_that_would_kill_the_living_is_refused() -> None:
-    with pytest.raises(ValueError, match="who beats lives"):
+    with pytest.raises(ValueError, match="beats"):
         Patience(silent_s=1.0)
 
 
@@ -375,7 +375,7 @@ def test_a_duty_of_which_nothing_is_known() -> None:
 def test_patience_may_be_the_same_throughout() -> None:
     Patience(beating_s=2.0, silent_s=2.0, beats_silent_s=2.0)
     for wrong in ({"silent_s": 1.99}, {"beats_silent_s": 2.49}):
-        with pytest.raises(ValueError, match="must not fall"):
+        with pytest.raises(ValueError, match="beating_s, silent_s and beats_silent_s"):
             Patience(**wrong)  # type: ignore[arg-type]
 
 

