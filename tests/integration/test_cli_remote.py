@@ -298,10 +298,7 @@ def test_a_table_has_the_columns_that_matter(pair: Twins, remote: CommandLine) -
     ran = remote.ok("--remote", pair.url, "queue", "list", "--state", "ERR")
     assert ran.lines[0].split() == ["id", "inbox", "function", "state", "tries", "sent", "owner", "reason"]
     assert "nobody is at home" in ran.out
-    assert (
-        "older ones: the same command with --before"
-        in remote.ok("--remote", pair.url, "queue", "list", "--limit", 1).out
-    )
+    assert "--before " in remote.ok("--remote", pair.url, "queue", "list", "--limit", 1).out
 
 
 @pytest.mark.parametrize("words", ["queue list --limit 5", "topic list", "queue inboxes", "desk groups --limit 3"])
@@ -318,17 +315,17 @@ def test_a_list_that_is_longer_than_one_answer(
 
 def test_what_no_server_can_do_is_told_at_once(command: CommandLine) -> None:
     ran = command("--remote", "http://127.0.0.1:1", "queue", "tail")
-    ran.refused(2, "`queue tail` cannot be run with --remote", "queue inboxes, list, show", "towpath queue tail --help")
+    ran.refused(2, "`queue tail`", "queue inboxes, list, show", "towpath queue tail --help")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("queue", "send", "greeter", "greet", "--why", "x", "--who", "ann"), "--who cannot be said together with"),
-        (("queue", "send", "greeter", "greet", "--why", "x", "--wait", "1"), "--wait cannot be said together with"),
-        (("desk", "list", "--masked"), "--masked cannot be said together with"),
-        (("topic", "list", "--log", "x"), "--log cannot be said together with"),
-        (("queue", "list", "--remote", "x"), "--remote: this global option stands before the command"),
+        (("queue", "send", "greeter", "greet", "--why", "x", "--who", "ann"), "--who"),
+        (("queue", "send", "greeter", "greet", "--why", "x", "--wait", "1"), "--wait"),
+        (("desk", "list", "--masked"), "--masked"),
+        (("topic", "list", "--log", "x"), "--log"),
+        (("queue", "list", "--remote", "x"), "--remote"),
     ],
 )
 def test_an_option_that_only_counts_here_is_refused(
@@ -341,12 +338,12 @@ def test_an_option_that_only_counts_here_is_refused(
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("--remote", "nonsense"), 2, "is no address of a server"),
-        (("--remote", "http://example.org"), 2, "over http others on the way could read the key"),
-        (("--remote", "http://127.0.0.1:1", "--database", "sqlite:///x.db"), 2, "only one of them"),
+        (("--remote", "nonsense"), 2, "address"),
+        (("--remote", "http://example.org"), 2, "the key"),
+        (("--remote", "http://127.0.0.1:1", "--database", "sqlite:///x.db"), 2, "one of them"),
         (("--remote", "https://127.0.0.1:1", "--ca-file", "none.pem"), 2, "none.pem"),
-        (("--remote", "http://127.0.0.1:1", "--key-file", "none.key"), 3, "the key cannot be read from none.key"),
-        (("--remote", "http://127.0.0.1:1"), 3, "http://127.0.0.1:1 is not there: Connection refused"),
+        (("--remote", "http://127.0.0.1:1", "--key-file", "none.key"), 3, "none.key"),
+        (("--remote", "http://127.0.0.1:1"), 3, "http://127.0.0.1:1"),
     ],
 )
 def test_a_server_that_cannot_be_asked(
@@ -358,13 +355,13 @@ def test_a_server_that_cannot_be_asked(
 
 def test_without_a_key(pair: Twins, command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOWPATH_KEY", raising=False)
-    command("--remote", pair.url, "queue", "list").refused(3, "there is no key", "TOWPATH_KEY", "--key-file")
+    command("--remote", pair.url, "queue", "list").refused(3, "TOWPATH_KEY", "--key-file")
 
 
 def test_a_wrong_key(pair: Twins, command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOWPATH_KEY", "tp_wrong")
     ran = command("--remote", pair.url, "queue", "list")
-    ran.refused(1, pair.url, "the variable TOWPATH_KEY or of --key-file")
+    ran.refused(1, pair.url, "TOWPATH_KEY", "--key-file")
     assert "tp_wrong" not in ran.err
 
 
@@ -372,15 +369,15 @@ def test_a_key_that_may_not(pair: Twins, command: CommandLine, monkeypatch: pyte
     monkeypatch.setenv("TOWPATH_KEY", pair.looker)
     command.ok("--remote", pair.url, "queue", "list")
     ran = command("--remote", pair.url, "queue", "reap", "--why", "a test")
-    ran.refused(1, "this needs a key with the scope queue:write", "towpath key make")
+    ran.refused(1, "queue:write", "towpath key make")
 
 
 def test_the_variables_are_enough(pair: Twins, remote: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOWPATH_REMOTE", pair.url)
     shown = remote.ok("user", "list", "--json").json
     assert "carol" in {each["name"] for each in shown["items"]}
-    remote("stack", "status").refused(2, "cannot be run with --remote (or the variable TOWPATH_REMOTE)")
-    remote("send", "trips", "none.csv").refused(1, "cannot read none.csv")  # talks to a server anyway
+    remote("stack", "status").refused(2, "TOWPATH_REMOTE")
+    remote("send", "trips", "none.csv").refused(1, "none.csv")  # talks to a server anyway
 
 
 def test_the_key_may_be_in_a_file(
@@ -410,7 +407,7 @@ class Stranger(BaseHTTPRequestHandler):
 def test_what_is_no_server_of_ours(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOWPATH_KEY", "tp_any")
     with serving(Stranger) as url:
-        command("--remote", url, "queue", "list").refused(1, url, "answered 404, and not as Towpath does")
+        command("--remote", url, "queue", "list").refused(1, url, "404")
 
 
 def test_a_server_is_recognised_by_its_certificate(
@@ -419,11 +416,11 @@ def test_a_server_is_recognised_by_its_certificate(
     monkeypatch.setenv("TOWPATH_KEY", "tp_any")
     shown = certificates(tmp_path)
     with serving(Stranger, shown.server) as url:
-        command("--remote", url, "queue", "list").refused(1, "does not count here", "--ca-file")
-        command("--remote", url, "--ca-file", shown.ca_file, "queue", "list").refused(1, "not as Towpath does")
+        command("--remote", url, "queue", "list").refused(1, "--ca-file")
+        command("--remote", url, "--ca-file", shown.ca_file, "queue", "list").refused(1, "Towpath")
     with serving(Stranger) as url:
         ran = command("--remote", url.replace("http:", "https:"), "queue", "list")
-        ran.refused(3, "does not speak TLS as this machine does")
+        ran.refused(3, "TLS")
 
 
 class Cutting(BaseHTTPRequestHandler):
@@ -486,7 +483,7 @@ def test_a_change_of_which_the_server_knows_only_that_it_was_made(
 
     with serving(Forgetful) as url:
         ran = command("--remote", url, "desk", "replay", "1", "--why", "a test")
-    ran.refused(3, "the change was made, and what came of it is not known any more")
+    ran.refused(3, "was made")
 
 
 def test_a_server_that_goes_away_in_between(command: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -501,4 +498,4 @@ def test_a_server_that_goes_away_in_between(command: CommandLine, monkeypatch: p
     with serving(Silent) as url:
         ran = command("--remote", url, "queue", "reap", "--why", "a test")
     assert ran.code == 3
-    assert "look whether the change was made before you try again" in ran.err
+    assert "before you try again" in ran.err

@@ -104,7 +104,7 @@ def test_a_target_with_other_records(command: CommandLine, log: Log, elsewhere: 
     elsewhere.create_topic(clicks, 3)
     elsewhere.append(clicks, [NewRecord(b"mine", timestamp_ms=1, partition=0)])
     words = ["topic", "copy", clicks, "--to", elsewhere.url]
-    command(*words).refused(1, "has records that this copy did not put there", "--append")
+    command(*words).refused(1, "--append")
     assert len(everything(elsewhere, clicks)) == 1
     command.ok(*words, "--append")
     mine = (0, 1, None, b"mine", ())
@@ -114,7 +114,7 @@ def test_a_target_with_other_records(command: CommandLine, log: Log, elsewhere: 
 
 def test_a_target_with_fewer_partitions(command: CommandLine, log: Log, elsewhere: Log, clicks: str) -> None:
     elsewhere.create_topic(clicks, 2)
-    command("topic", "copy", clicks, "--to", elsewhere.url).refused(1, "has 2 partitions, fewer than the 3")
+    command("topic", "copy", clicks, "--to", elsewhere.url).refused(1, "2 partitions")
     command.ok("topic", "grow", clicks, "--partitions", 3, "--log", elsewhere.url)
     command.ok("topic", "copy", clicks, "--to", elsewhere.url)
     assert contents(elsewhere, clicks) == contents(log, clicks)
@@ -139,15 +139,13 @@ def test_a_source_that_was_made_again_is_another(command: CommandLine, log: Log,
     log.delete_topic(clicks)
     log.create_topic(clicks, 3)
     log.append(clicks, new(b"new"))
-    command(*words).refused(1, "has records that this copy did not put there")
+    command(*words).refused(1, "--append")
 
 
 @pytest.mark.parametrize("other", [[], ["--to", "URL"], ["--from", "URL"]])
 def test_no_topic_is_copied_to_itself(other: list[str], command: CommandLine, log: Log, clicks: str) -> None:
     before = contents(log, clicks)
-    command("topic", "copy", clicks, *(log.url if word == "URL" else word for word in other)).refused(
-        1, f"topic '{clicks}' cannot be copied to itself"
-    )
+    command("topic", "copy", clicks, *(log.url if word == "URL" else word for word in other)).refused(1, f"'{clicks}'")
     assert contents(log, clicks) == before
 
 
@@ -162,7 +160,7 @@ def test_a_record_that_the_target_cannot_hold_is_named(
     log.create_topic(name, 1)
     log.append(name, new(b"a", b"b" * 2000, b"c"))
     monkeypatch.setenv("TOWPATH_LOG__MAX_RECORD_BYTES", "1024")
-    command("topic", "copy", name, "--to", elsewhere.url).refused(1, f"{name}/0/1: a record of 2064 bytes")
+    command("topic", "copy", name, "--to", elsewhere.url).refused(1, f"{name}/0/1: ", "2064")
     monkeypatch.setenv("TOWPATH_LOG__MAX_RECORD_BYTES", "4096")
     command.ok("topic", "copy", name, "--to", elsewhere.url)
     assert contents(elsewhere, name) == contents(log, name)

@@ -75,8 +75,7 @@ def test_list_and_show(runtime: Runtime, upload: str, command: CommandLine) -> N
 
 def test_abort(runtime: Runtime, upload: str, command: CommandLine) -> None:
     command("upload", "abort", upload, "--why", "a test").refused(2, "--yes")
-    ran = command.ok("upload", "abort", upload, "--why", "its client is gone", "--who", "ada", "--yes")
-    assert ran.out == f"upload {upload} is aborted\n"
+    command.ok("upload", "abort", upload, "--why", "its client is gone", "--who", "ada", "--yes")
     found = runtime.gateway.status(upload, owner=None).upload
     assert (found.state, found.who, found.why) == ("aborted", "ada", "its client is gone")
     [trail] = rows(runtime.database, "access_audit")
@@ -90,8 +89,7 @@ def test_retry_a_closing_that_has_failed(runtime: Runtime, upload: str, command:
     with runtime.database.transaction() as tx:
         UploadStore(runtime.database).note_failure(tx, other, "the step fastest raised KeyError")
     assert "the step fastest raised KeyError" in command.ok("upload", "show", other).out
-    told = command.ok("upload", "retry", other, "--why", "mended").out
-    assert told == f"upload {other} is closing; its closing steps will be tried again\n"
+    command.ok("upload", "retry", other, "--why", "mended")
     found = runtime.gateway.status(other, owner=None).upload
     assert (found.tries, found.why) == (0, None)
     command("upload", "retry", upload, "--why", "mended").refused(1, "receiving")
