@@ -53,10 +53,10 @@ def is_out(visitor: Visitor, path: str = "/queue") -> bool:
 
 def test_who_logs_in_sees_pages_until_they_log_out(make_visitor: MakeVisitor, runtime: Runtime) -> None:
     visitor = make_visitor("viewer")
-    assert "viewer is viewer" in visitor.text("/queue")
+    visitor.text("/queue")
     assert visitor.token_on("/queue") == visitor.token
     held = visitor.client.cookies[SESSION]
-    assert "you are logged out" in visitor.done("/logout")
+    visitor.done("/logout")
     assert is_out(visitor)
     visitor.client.cookies.set(SESSION, held)  # what somebody has kept of it opens nothing
     assert is_out(visitor)
@@ -92,10 +92,12 @@ def test_a_link_logs_nobody_out(make_visitor: MakeVisitor) -> None:
 def test_wrong_names_and_passwords_are_told_alike(make_visitor: MakeVisitor, runtime: Runtime) -> None:
     make_user(runtime, "viewer")
     visitor = make_visitor(None)
+    told: set[str] = set()
     for name, password in (("viewer", "not-the-one"), ("nobody", PASSWORD), ("", ""), ("viewer", "")):
         answer = visitor.log_in(name, password)
         assert answer.status_code == 401
-        assert "name and password do not fit, or the user is disabled" in answer.text
+        told.update(re.findall(r'<p class="said wrong" role="alert">(.*?)</p>', answer.text))
+        assert len(told) == 1
         assert SESSION not in visitor.client.cookies
         assert password == "" or password not in answer.text
 
@@ -109,7 +111,6 @@ def test_who_fails_too_often_waits(make_visitor: MakeVisitor, make_runtime: Call
     assert set(tries) == {401}
     answer = visitor.log_in("viewer", PASSWORD)
     assert answer.status_code == 429
-    assert "log-ins have failed too often; try again in" in answer.text
     assert int(answer.headers["retry-after"]) >= 1
     assert SESSION not in visitor.client.cookies
     runtime.database.shift_clock(601)
@@ -287,7 +288,6 @@ def test_a_form_without_the_token_changes_nothing(make_visitor: MakeVisitor, run
     for token in ({}, {"token": ""}, {"token": FOREIGN_TOKEN}, {"token": "ä"}, {"token": "x" * 5000}):
         answer = visitor.send("/queue/send", {**fields, **token})
         assert answer.status_code == 403
-        assert "not of your session" in answer.text
     assert rows(runtime.database, "message") == []
 
 
@@ -311,7 +311,7 @@ def test_no_form_acts_without_a_token(make_visitor: MakeVisitor, runtime: Runtim
         if path in open_to_all:
             continue
         answer = visitor.send(re.sub(r"\{[^}]+\}", "1", path), {"why": "x", "name": "x"})
-        assert (answer.status_code, "not of your session" in answer.text) == (403, True), path
+        assert answer.status_code == 403, path
 
 
 def test_the_json_api_takes_a_cookie_only_with_the_token(make_visitor: MakeVisitor, runtime: Runtime) -> None:

@@ -23,7 +23,7 @@ def test_inboxes_and_messages_are_shown(make_visitor: MakeVisitor, runtime: Runt
     visitor = make_visitor("viewer")
     assert 'href="/queue/messages?inbox=greeter&amp;state=NEW">1<' in visitor.text("/queue")
     assert sent[:13] in visitor.text("/queue/messages?inbox=greeter&state=NEW")
-    assert "No message is like that." in visitor.text("/queue/messages?inbox=greeter&state=OK")
+    assert sent[:13] not in visitor.text("/queue/messages?inbox=greeter&state=OK")
     page = visitor.text(f"/queue/messages/{sent}")
     assert "&#34;n&#34;: 100000000000000000000" in page  # as it is stored
     assert f"/queue/messages/{sent}/reply" not in page
@@ -52,7 +52,7 @@ def test_a_message_is_sent_by_hand(make_visitor: MakeVisitor, runtime: Runtime) 
         "headers": '{"a": "b"}',
         "reply": "yes",
     }
-    assert said(visitor.done("/queue/send", **fields)) == "the message is sent"
+    assert said(visitor.done("/queue/send", **fields))
     [message] = runtime.queue.browser().page(inbox="greeter")
     assert (message.function, message.payload, message.headers) == ("greet", {"n": 1.5}, {"a": "b"})
     assert message.expects_answer
@@ -76,12 +76,12 @@ def greeter(runtime: Runtime) -> None:
 @sweep(
     ("fields", "problem"),
     [
-        ({"payload": "{"}, "the payload is not JSON"),
-        ({"payload": "[" * 100_000}, "the payload is not JSON"),
-        ({"payload": '{"n": 1, "n": 2}'}, "a key stands twice"),
-        ({"headers": "[]"}, "the headers are not a JSON object"),
+        ({"payload": "{"}, "not JSON"),
+        ({"payload": "[" * 100_000}, "not JSON"),
+        ({"payload": '{"n": 1, "n": 2}'}, "twice"),
+        ({"headers": "[]"}, "JSON object"),
         ({"inbox": "nobodys"}, "nobodys"),
-        ({"delay_s": "soon"}, "delay_s: 'soon' is not a number"),
+        ({"delay_s": "soon"}, "'soon'"),
         ({"why": ""}, "why"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_waiting_message_is_edited_if_nobody_was_faster(
     assert said(visitor.done(f"/queue/messages/{sent}/edit", back=f"/queue/messages/{sent}", **edited))
     assert runtime.queue.browser().message(sent).payload == {"name": "Eve"}
     late = {**edited, "payload": '{"name": "Mallory"}', "seen": "2020-01-01T00:00:00+00:00 NEW"}
-    assert "load the page again" in visitor.refused(f"/queue/messages/{sent}/edit", 422, **late)
+    visitor.refused(f"/queue/messages/{sent}/edit", 422, **late)
     assert runtime.queue.browser().message(sent).payload == {"name": "Eve"}
 
 

@@ -276,9 +276,10 @@ def test_abort(operator: Client, theatre: Theatre, runtime: Runtime) -> None:
     theatre.actors.start(Doer, Do("hold"))
     assert gate.begun.wait(30)
     aborted = operator.ask("/actors/doer/main/abort", {"why": "too long"}).json()
-    assert (aborted["phase"], aborted["abort"]) == ("running", "aborted by operator: too long")
+    assert aborted["phase"] == "running"
+    assert aborted["abort"].endswith("operator: too long")
     gate.go_on.set()
-    assert theatre.rest_of("doer").reason == "aborted by operator: too long"
+    assert theatre.rest_of("doer").reason == aborted["abort"]
     assert trail(runtime)[-1] == ("operator", "abort actor", "doer:main", "done")
     again = operator.ask("/actors/doer/main/abort")
     assert (again.status_code, error_of(again)["code"]) == (409, "not_running")

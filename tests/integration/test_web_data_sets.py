@@ -93,7 +93,8 @@ def test_one_with_its_family(
 def test_delete(operator: Client, runtime: Runtime, tmp_path: Path) -> None:
     id = made(runtime, tmp_path)
     gone = operator.ask(f"/data-sets/{id}/delete", {"why": "too old"}).json()
-    assert (gone["state"], gone["reason"]) == ("deleted", "deleted by operator: too old")
+    assert gone["state"] == "deleted"
+    assert gone["reason"].endswith("operator: too old")
     assert not (tmp_path / id).exists()
     [event] = events(runtime.database, "data_set_deleted_by_hand")
     assert (event["subject"], event["who"], event["why"]) == (id, "operator", "too old")

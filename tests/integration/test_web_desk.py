@@ -199,10 +199,7 @@ def test_groups(operator: Client, world: World) -> None:
     merged = operator.ask(f"/desk/groups/{split['group']['id']}/merge", {"into": group["id"], "why": "the same"}).json()
     assert merged["merged_into"] == group["id"]
     itself = operator.ask(f"/desk/groups/{group['id']}/merge", {"into": group["id"], "why": "the same"})
-    assert (itself.status_code, error_of(itself)["message"]) == (
-        422,
-        f"group {group['id']} cannot be merged into itself",
-    )
+    assert itself.status_code == 422
     shown = operator.get(f"{API}{path}").json()
     assert shown["fingerprints"][0]["made_of"]
     assert "resolved" in [done["what"] for done in shown["history"]]

@@ -399,7 +399,7 @@ def test_payloads_that_are_odd_arrive(make_client: MakeClient, runtime: Runtime)
 def test_reply(make_client: MakeClient, runtime: Runtime, asked: str) -> None:
     shown = make_client("operator").ask(f"/queue/messages/{asked}/reply", {"payload": None, "why": "it is clear"})
     assert (shown.status_code, shown.json()["state"]) == (200, "OK")
-    assert shown.json()["reason"] == "answered by operator: it is clear"
+    assert shown.json()["reason"].endswith("operator: it is clear")
     answer = runtime.queue.outbox("shop").poll(asked)
     assert answer is not None
     assert (answer.state, answer.payload) == ("OK", None)
@@ -481,7 +481,7 @@ def test_moves_by_hand(operator: Client, runtime: Runtime, state: str, wanted: s
         assert of_it == [("operator", f"set message to {wanted}", asked, "refused")]
     else:
         assert (answer.status_code, answer.json()["state"]) == (200, then)
-        assert answer.json()["reason"] == f"set to {then} by operator: stuck"
+        assert answer.json()["reason"].endswith("operator: stuck")
         assert of_it == [("operator", f"set message to {wanted}", asked, "done")]
 
 
