@@ -134,7 +134,7 @@ def test_a_key_ends(runtime: Runtime) -> None:
     with pytest.raises(NotLoggedIn):
         access.log_in.by_key(usual.text)
     access.log_in.by_key(endless.text)
-    with pytest.raises(BadValue, match="in the future"):
+    with pytest.raises(BadValue, match="future"):
         access.make_key("ada", ["read"], **BY, expires=timedelta(seconds=-1))
 
 
@@ -154,7 +154,7 @@ def test_a_wrong_key_of_a_right_prefix_opens_nothing(runtime: Runtime) -> None:
     access.add_user("ada", "viewer", **BY)
     _, token = access.make_key("ada", ["read"], **BY)
     for wrong in (token.prefix + "_" + "A" * 43, token.text.upper(), token.text + "x", "", "\x00", "tp_"):
-        with pytest.raises(NotLoggedIn, match="the key is not known"):
+        with pytest.raises(NotLoggedIn, match="key"):
             access.log_in.by_key(wrong)
 
 
@@ -190,8 +190,9 @@ def test_who_fails_to_log_in_waits(make_runtime: Callable[..., Runtime]) -> None
 
     for name in ("ada", "nobody"):  # the same for one who is not there
         for _ in range(2):
-            with pytest.raises(NotLoggedIn, match="do not fit"):
+            with pytest.raises(NotLoggedIn) as caught:
                 log_in(name, "wrong wrong wrong")
+            assert type(caught.value) is NotLoggedIn
         with pytest.raises(TooManyFailures) as waiting:
             log_in(name)
         assert 300 < waiting.value.after_s <= 600, "on a busy machine a moment has passed since"
@@ -222,12 +223,14 @@ def test_a_hundred_tries_at_once_count_as_a_hundred(make_runtime: Callable[..., 
 def test_many_names_from_one_address_wait_too(make_runtime: Callable[..., Runtime]) -> None:
     access = make_runtime(access={"failures": 1, "failure_wait_s": 60.0}).access
     for number in range(10):
-        with pytest.raises(NotLoggedIn, match="do not fit"):
+        with pytest.raises(NotLoggedIn) as caught:
             access.log_in.by_password(f"name{number}", "wrong wrong wrong", "10.0.0.1")
+        assert type(caught.value) is NotLoggedIn
     with pytest.raises(TooManyFailures):
         access.log_in.by_password("name11", "wrong wrong wrong", "10.0.0.1")
-    with pytest.raises(NotLoggedIn, match="do not fit"):
+    with pytest.raises(NotLoggedIn) as caught:
         access.log_in.by_password("name11", "wrong wrong wrong", "10.0.0.2")
+    assert type(caught.value) is NotLoggedIn
 
 
 ASKED = Asked("ada", "key:1", "do", "it", "r-1")
@@ -243,12 +246,11 @@ def test_the_trail_says_what_came_of_it(runtime: Runtime) -> None:
         1 / 0  # noqa: B018
     changes.refused(ASKED, "not today")
     came = [(row.outcome, row.reason) for row in runtime.access.trail()][::-1]
-    assert came == [
-        (Outcome.DONE, ""),
-        (Outcome.REFUSED, "there is a user 'bob' already; choose another name, or enable that one"),
-        (Outcome.FAILED, "ZeroDivisionError: division by zero"),
-        (Outcome.REFUSED, "not today"),
-    ]
+    assert [outcome for outcome, _ in came] == [Outcome.DONE, Outcome.REFUSED, Outcome.FAILED, Outcome.REFUSED]
+    done, refused, *others = (reason for _, reason in came)
+    assert done == ""
+    assert "'bob'" in refused
+    assert others == ["ZeroDivisionError: division by zero", "not today"]
     assert {(row.who, row.by, row.what, row.subject, row.request) for row in runtime.access.trail()} == {
         ("ada", "key:1", "do", "it", "r-1")
     }

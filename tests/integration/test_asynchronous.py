@@ -97,7 +97,7 @@ def test_stop_waits_for_what_was_begun_and_begins_nothing_more(
     runtime.queue.outbox("me").notice_many("work", "DO", range(6))
     inbox.start()
     wait_until(lambda: gate.holding == 3)
-    with pytest.raises(TowpathError, match="inbox:work did not stop within"):
+    with pytest.raises(TowpathError, match="inbox:work"):
         inbox.stop(timeout_s=0.05)
     gate.opened.set()
     inbox.stop()
@@ -107,5 +107,5 @@ def test_stop_waits_for_what_was_begun_and_begins_nothing_more(
 
 @pytest.mark.parametrize("workers", [0, -1, 257])
 def test_workers_are_limited(runtime: Runtime, workers: int) -> None:
-    with pytest.raises(BadValue, match=f"workers={workers} must be between 1 and 256"):
+    with pytest.raises(BadValue, match=f"workers={workers} "):
         runtime.queue.asynchronous("work", workers=workers)

@@ -162,7 +162,9 @@ def test_a_row_doubled_in_a_table(world: World) -> None:
 def test_a_row_of_nobody_in_a_table(world: World) -> None:
     world.out("insert into views (id, delivery_id, version, document) values ('me', x'00ff', 7, '{}')")
     found = world.problems(ProblemKind.STRANGER)
-    assert [(each.output, each.found) for each in found] == [("rows", "row of views with the version 7")]
+    [stranger] = found
+    assert stranger.output == "rows"
+    assert {"views", "7"} <= set(stranger.found.split())
 
 
 def test_a_file_deleted(world: World) -> None:
@@ -234,4 +236,5 @@ def test_where_a_record_is(world: World) -> None:
     only_table.load(topic("clicks"), table("views", url=f"sqlite:///{world.home}/out.db"), name="rows")
     exact = Tracer(world.runtime.database, world.runtime.log, "page-views", SinkLook(only_table, world.runtime.log))
     [filtered] = exact.trace("clicks", 1, 1)
-    assert (filtered.place, filtered.now) == (Place.FILTERED, "filtered by label")
+    assert filtered.place is Place.FILTERED
+    assert "label" in filtered.now

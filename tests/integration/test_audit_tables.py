@@ -50,7 +50,8 @@ def test_tables_of_a_template_are_found_by_their_names(place: dict[str, Any]) ->
     write(table("my_views_1", **place), deliveries([{}]))
     found = read_back(sink)
     assert [id for id, _ in found] == [bytes([number]) * 32 for number in range(4)]
-    assert [name for _, name in found] == [f"row of {day} with the version {at}" for at, day in enumerate(days)]
+    for at, (day, (_, name)) in enumerate(zip(days, found, strict=True)):
+        assert {day, str(at)} <= set(name.split())
 
 
 def test_a_delivery_in_two_tables_is_read_twice(place: dict[str, Any]) -> None:

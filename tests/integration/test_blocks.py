@@ -64,15 +64,16 @@ def test_only_what_counts_is_withdrawn(state: BlockState, runtime: Runtime) -> N
         runtime.database.shift_clock(3601)
     else:
         runtime.blocks.withdraw(number, **BY)
-    with pytest.raises(IllegalBlockMove, match=f"block rule {number} is {state}") as caught:
+    with pytest.raises(IllegalBlockMove) as caught:
         runtime.blocks.withdraw(number, **BY)
+    assert (caught.value.number, caught.value.state) == (number, state)
     assert caught.value.allowed == (BlockState.ACTIVE,)
-    with pytest.raises(UnknownBlock, match="block rule 99"):
+    with pytest.raises(UnknownBlock, match="99"):
         runtime.blocks.withdraw(99, **BY)
 
 
 def test_what_is_wrong_about_a_rule(runtime: Runtime) -> None:
-    with pytest.raises(BadBlock, match="ends in the future"):
+    with pytest.raises(BadBlock, match="future"):
         add(runtime, until="2001-01-01")
     with pytest.raises(BadName):
         runtime.blocks.add(BlockAction.IGNORE, BlockMatch.of(key="k"), until=LATE, who=" ", why="x")
@@ -105,7 +106,7 @@ def test_there_are_only_so_many(runtime: Runtime) -> None:
         store = BlockStore(runtime.database)
         said: dict[str, Any] = {"approved_by": "ann", "made_by": "ann", "why": "noise", "ends_us": 2**60}
         made = [store.add(tx, BlockAction.IGNORE, BlockMatch.of(key="k"), **said) for _ in range(MOST_IN_FORCE)]
-    with pytest.raises(BadBlock, match="which is the most"):
+    with pytest.raises(BadBlock, match="most"):
         add(runtime)
     runtime.blocks.withdraw(made[0].rule.number, **BY)
     add(runtime)

@@ -68,16 +68,16 @@ def test_two_processes_share_without_overlap(make_quiet: Callable[[], Quiet]) ->
 
 @pytest.mark.parametrize("limit", [0, -1, MOST_PER_CLAIM + 1])
 def test_limits(quiet: Quiet, limit: int) -> None:
-    with pytest.raises(BadValue, match=f"limit={limit} must be between 1 and {MOST_PER_CLAIM}"):
+    with pytest.raises(BadValue, match=f"limit={limit} "):
         quiet.queue.inbox("work").claim(limit)
 
 
 def test_inboxes_that_cannot_be(quiet: Quiet) -> None:
     with pytest.raises(BadName):
         quiet.queue.inbox("a b")
-    with pytest.raises(BadValue, match="must be one of: again, err, dead"):
+    with pytest.raises(BadValue, match="again, err, dead"):
         quiet.queue.inbox("work", "perhaps")
-    with pytest.raises(BadValue, match="max_attempts=0 must be at least 1"):
+    with pytest.raises(BadValue, match="max_attempts=0"):
         quiet.queue.inbox("work", max_attempts=0)
     assert rows(quiet.database, "inbox") == []
 
@@ -104,7 +104,7 @@ def test_a_late_finish_is_refused_and_writes_nothing(make_quiet: Callable[[], Qu
         lambda: inbox.fail(message, "late"),
         lambda: inbox.release(message),
     ):
-        with pytest.raises(ClaimLost, match="the late finish is refused") as caught:
+        with pytest.raises(ClaimLost) as caught:
             end()
         assert caught.value.message_ids == [asked]
     assert (rows(other.database, "message"), rows(other.database, "event")) == before
@@ -205,7 +205,7 @@ def test_a_second_transaction_in_the_same_thread_is_refused(quiet: Quiet) -> Non
     with quiet.database.transaction() as tx:
         outbox.notice("work", "DO", tx=tx)
         for act in (lambda: outbox.notice("work", "DO"), lambda: inbox.claim(), lambda: inbox.eavesdrop()):
-            with pytest.raises(DatabaseError, match="a transaction is open in this thread already; pass it on as tx="):
+            with pytest.raises(DatabaseError, match="tx="):
                 act()
     assert states(quiet.database) == ["NEW", "NEW"]
 
@@ -214,7 +214,7 @@ def test_who_lost_its_lease_claims_nothing_until_it_renewed(quiet: Quiet) -> Non
     inbox = quiet.queue.inbox("work")
     quiet.queue.outbox("me").notice("work", "DO")
     quiet.clock.advance(quiet.process.settings.lease_s)
-    with pytest.raises(ProcessDead, match="it claims nothing until it has"):
+    with pytest.raises(ProcessDead):
         inbox.claim()
     assert states(quiet.database) == ["NEW"]
     quiet.process.renew()

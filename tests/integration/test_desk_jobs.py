@@ -128,7 +128,8 @@ def test_an_item_that_is_refused_says_why_and_the_others_go_on(world: World) -> 
     view = world.desk.jobs.show(job.id)
     assert (view.job.done, view.job.refused) == (2, 1)
     (item,) = view.refused
-    assert (item.case_id, item.said) == (cases[1].id, "it is abandoned; replay is possible only from open or waiting")
+    assert item.case_id == cases[1].id
+    assert "abandoned" in (item.said or "")
 
 
 def test_a_flow_that_is_gone_refuses_its_items_only(world: World) -> None:
@@ -140,7 +141,7 @@ def test_a_flow_that_is_gone_refuses_its_items_only(world: World) -> None:
     assert (ended.done, ended.refused) == (2, 1)
     (item,) = world.desk.jobs.show(job.id).refused
     assert item.case_id == gone.id
-    assert "no stage main of a flow gone" in (item.said or "")
+    assert "gone" in (item.said or "")
 
 
 def test_a_rate_is_kept(world: World) -> None:
@@ -161,7 +162,7 @@ def test_paused_resumed_aborted(world: World) -> None:
         world.until(job, lambda now: now.state is JobState.PAUSED)
         resting = world.desk.jobs.show(job.id).job
         assert resting.left > 0
-        assert "paused by ada" in (resting.reason or "")
+        assert "ada" in (resting.reason or "")
         world.desk.jobs.resume(job.id, **BY)
         world.until(job, lambda now: now.done > resting.done)
         world.desk.jobs.abort(job.id, who="bob", why="enough")

@@ -195,7 +195,7 @@ def test_what_is_hidden_cannot_be_found_out_by_searching(world: World) -> None:
 def test_a_masked_role_may_not_edit(world: World) -> None:
     case = world.case(JANE)
     seen = world.desk.cases.show(case.id).seen
-    with pytest.raises(FieldsMasked, match="some fields of shop are masked for you"):
+    with pytest.raises(FieldsMasked):
         world.desk.edits.edit(case.id, JOHN, seen=seen, masks=world.desk.masks_for("operator"), **BY)
     with pytest.raises(FieldsMasked):
         world.desk.edits.agree(case.id, 1, masks=world.desk.masks_for("operator"), **BY)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.desk_world import FLOW, SOURCE, STAGE, World
+from tests.support.desk_world import FLOW, SOURCE, World
 from tests.support.sweep import sweep
 from tests.support.tables import rows
 
@@ -142,7 +142,7 @@ def test_what_is_parked_behind_an_abandoned_case_goes_on(world: World) -> None:
 
 def test_a_gap_is_acknowledged_by_abandoning_it_and_cannot_be_sent(world: World) -> None:
     gap = world.case(kind=GAP)
-    with pytest.raises(BadValue, match="abandon it to acknowledge it"):
+    with pytest.raises(BadValue, match="abandon"):
         world.desk.operate.replay([gap.id], **BY)
     world.desk.operate.abandon([gap.id], **BY)
     assert world.read(gap).state is CaseState.ABANDONED
@@ -150,7 +150,7 @@ def test_a_gap_is_acknowledged_by_abandoning_it_and_cannot_be_sent(world: World)
 
 def test_a_stray_record_cannot_be_sent(world: World) -> None:
     stray = world.case(kind=STRAY)
-    with pytest.raises(BadValue, match="nobody knows for which stage"):
+    with pytest.raises(BadValue, match="stage"):
         world.desk.operate.resend([stray.id], **BY)
 
 
@@ -159,16 +159,13 @@ def test_of_several_each_has_its_answer(world: World) -> None:
     world.desk.operate.abandon([bad.id], **BY)
     done = world.desk.operate.replay([good.id, bad.id, "0" * 8 + bad.id[8:]], **BY)
     assert [case.id for case in done.done] == [good.id]
-    assert list(done.refused.values()) == [
-        "there is no such case any more",
-        "it is abandoned; replay is possible only from open or waiting",
-    ]
+    assert list(done.refused) == ["0" * 8 + bad.id[8:], bad.id]
 
 
 def test_too_many_at_once_are_a_bulk_job(world: World) -> None:
-    with pytest.raises(BadValue, match="bulk job"):
+    with pytest.raises(BadValue, match="bulk"):
         world.desk.operate.replay([str(n) for n in range(MOST_AT_ONCE + 1)], **BY)
-    with pytest.raises(BadValue, match="name 1 to"):
+    with pytest.raises(BadValue, match="1 to"):
         world.desk.operate.replay([], **BY)
 
 
@@ -194,8 +191,9 @@ def test_of_two_operators_the_second_is_told(make_desk: Callable[..., Runtime]) 
     seen = other.cases.show(case.id)
     world.desk.operate.abandon([case.id], who="ada", why="useless")
     assert seen.case.state is CaseState.OPEN
-    with pytest.raises(IllegalCaseMove, match=f"case {case.seq} is abandoned and cannot become replaying"):
+    with pytest.raises(IllegalCaseMove) as caught:
         other.operate.replay([case.id], who="bob", why="mended")
+    assert (caught.value.state, caught.value.target) == (CaseState.ABANDONED, CaseState.REPLAYING)
 
 
 def test_a_replay_can_be_undone_while_it_waits(world: World) -> None:
@@ -211,7 +209,7 @@ def test_a_replay_can_be_undone_while_it_waits(world: World) -> None:
 def test_nothing_goes_to_a_flow_that_is_gone(world: World) -> None:
     case = world.case(flow="gone")
     before = everything(world)
-    with pytest.raises(BadValue, match=f"there is no stage {STAGE} of a flow gone here any more"):
+    with pytest.raises(BadValue, match="gone"):
         world.desk.operate.replay([case.id], **BY)
     assert everything(world) == before
 
@@ -221,9 +219,9 @@ def test_nothing_goes_to_a_topic_that_is_gone(world: World) -> None:
     world.runtime.log.delete_topic(f"{FLOW}.reentry")
     world.runtime.log.delete_topic(SOURCE)
     before = everything(world)
-    with pytest.raises(BadValue, match=f"the topic {FLOW}.reentry is gone"):
+    with pytest.raises(BadValue, match=f"{FLOW}.reentry"):
         world.desk.operate.replay([case.id], **BY)
-    with pytest.raises(BadValue, match=f"the topic {SOURCE} is gone"):
+    with pytest.raises(BadValue, match=SOURCE):
         world.desk.operate.resend([case.id], **BY)
     assert everything(world) == before
     world.desk.operate.abandon([case.id], **BY)  # what needs no way still works

@@ -134,10 +134,10 @@ def test_what_a_batch_covers_is_not_called_back(sent: Sent) -> None:
     reader = Reader(sent)
     [first] = out(sent)
     reader.begin()
-    with pytest.raises(BadValue, match="may have read it"):
+    with pytest.raises(BadValue, match=READ):
         recall(sent, first)
     reader.commit()
-    with pytest.raises(BadValue, match="may have read it"):
+    with pytest.raises(BadValue, match=READ):
         recall(sent, first)
     [second] = out(sent)
     reader.begin()
@@ -159,7 +159,7 @@ def test_a_batch_that_begins_between_look_and_act(sent: Sent, monkeypatch: pytes
         return found
 
     monkeypatch.setattr(Recalling, "look", looked)
-    with pytest.raises(BadValue, match="somebody was faster"):
+    with pytest.raises(BadValue, match="faster"):
         recall(sent, case)
     assert taken == [(case, 1)]
     assert sent.read(case).state is CaseState.REPLAYING
@@ -197,7 +197,7 @@ def test_a_relay_that_appends_and_a_batch_that_reads_it_between(sent: Sent, monk
         return found
 
     monkeypatch.setattr(Recalling, "look", looked)
-    with pytest.raises(BadValue, match="somebody was faster"):
+    with pytest.raises(BadValue, match="faster"):
         recall(sent, case)
     assert sent.states() == {"replaying": 1}
 
@@ -218,7 +218,7 @@ def test_a_relay_that_has_died_before_it_cleared_the_outbox(sent: Sent, monkeypa
     sent.settle()
     assert sent.outbox() == 1
     assert reader.begin() == [(case, 1)]
-    with pytest.raises(BadValue, match="may have read it"):
+    with pytest.raises(BadValue, match=READ):
         recall(sent, case)
 
 

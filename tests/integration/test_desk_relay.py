@@ -150,7 +150,6 @@ def test_a_record_that_is_too_large_is_in_front_of_a_person(
     with sent.runtime.database.glance() as tx:
         [event] = sent.runtime.event_log.page(tx, limit=5, kind=EventKind.RECORDS_NOT_SENT)
     assert "max_record_bytes" in event.why
-    assert "edit the body" in event.why
 
 
 def test_many_go_in_portions(sent: Sent, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,4 +223,3 @@ def test_what_a_broker_refuses_is_searched_for(small_topics: Sent) -> None:
     with sent.runtime.database.glance() as tx:
         told = sent.runtime.event_log.page(tx, limit=5, kind=EventKind.RECORDS_NOT_SENT)
     assert sorted(each.data["cases"] for each in told) == sorted([[cases[2]], [cases[4]]])
-    assert all("does not take it" in each.why for each in told)

@@ -61,7 +61,7 @@ def kill_connections(server: PostgresServer) -> int:
 
 def test_killed_inside_a_transaction(quiet: Quiet, server: PostgresServer) -> None:
     outbox = quiet.queue.outbox("me")
-    with pytest.raises(DatabaseUnavailable, match="nothing was written"), quiet.database.transaction() as tx:
+    with pytest.raises(DatabaseUnavailable), quiet.database.transaction() as tx:
         outbox.notice("work", "DO", 1, tx=tx)
         assert kill_connections(server) >= 1
         outbox.notice("work", "DO", 2, tx=tx)

@@ -90,7 +90,7 @@ def test_locked_by_another_program(quiet: Quiet, tmp_path: Path, call: Callable[
     scene = Scene(quiet)
     before, claimed = scene.everything(), list(scene.claimed)
     with locked(tmp_path / "towpath.db"):
-        with pytest.raises(DatabaseUnavailable, match="locked; nothing was written"):
+        with pytest.raises(DatabaseUnavailable, match="locked"):
             call(scene)
         assert scene.everything() == before
     scene.claimed = claimed
@@ -150,7 +150,7 @@ def test_full(quiet: Quiet, kind: str) -> None:
                     outbox.notice("work", "DO", "small", tx=tx)
                     outbox.notice("work", "DO", "x" * 500_000, tx=tx)
 
-    with pytest.raises(DatabaseUnavailable, match="full; nothing was written"):
+    with pytest.raises(DatabaseUnavailable, match="full"):
         fill()
     assert rows(quiet.database, "message") == before
     assert len(inbox.claim()) == 1  # what needs no new pages still works

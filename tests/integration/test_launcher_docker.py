@@ -129,7 +129,7 @@ def test_the_version_is_one_that_the_engine_understands(
 
 def test_an_engine_that_is_too_old_is_told(docker_engine: TestEngine) -> None:
     docker_engine.newest = (1, 40)
-    with pytest.raises(CannotLaunch, match=r"speaks version 1\.40 .* at least 1\.41 is needed"):
+    with pytest.raises(CannotLaunch, match=r"1\.40 .*1\.41"):
         launcher(docker_engine).start(SPEC)
 
 
@@ -161,7 +161,7 @@ def test_an_engine_that_is_away_is_told_with_what_to_do(docker_engine: TestEngin
         lambda: rig.launcher.handles(),
     ]
     for call in calls:
-        with pytest.raises(LauncherAway, match=r"docker\.sock is away .*; is it running\?"):
+        with pytest.raises(LauncherAway, match=r"docker\.sock"):
             call()
     docker_engine.start()
     assert rig.launcher.look(handle).is_running
@@ -185,7 +185,7 @@ def test_who_waits_or_reads_hears_when_the_engine_goes_away(docker_engine: TestE
 
 def test_a_user_who_may_not_use_the_engine_is_told_how_to(docker_engine: TestEngine) -> None:
     engine = DockerEngine(docker_engine.path)
-    with pytest.raises(LauncherAway, match=r"add it to the socket's group \(docker\)"), engine._connected(1.0):
+    with pytest.raises(LauncherAway, match=r"\(docker\)"), engine._connected(1.0):
         raise PermissionError(13, "Permission denied")
 
 
@@ -195,7 +195,7 @@ def test_an_answer_that_takes_too_long_leaves_it_open_and_is_not_asked_for_twice
     """The engine may do late what nobody waits for any more."""
     docker_engine.delays_s["start"] = 1.0
     spec = rig.spec(f"echo ready; {SLEEP}")
-    with pytest.raises(LauncherAway, match=r"did not answer within 0\.3 s"):
+    with pytest.raises(LauncherAway, match=r"0\.3 s"):
         launcher(docker_engine, timeout_s=0.3).start(spec)
     handle = rig.launcher.start(spec)
     wait_until(lambda: rig.other.look(handle).is_running, LONG_S)
@@ -212,7 +212,7 @@ def test_what_was_ended_while_its_start_was_under_way_does_not_run(docker_engine
     assert handle is not None
     assert rig.other.look(handle).state is LookedState.UNKNOWN
     rig.other.kill(handle)
-    assert rig.other.look(handle) == Looked(LookedState.ENDED, reason="it was ended before it had begun")
+    assert rig.other.look(handle).state is LookedState.ENDED
     go_on.set()
     wait_until(lambda: docker_engine.answered("start"), LONG_S)
     assert rig.other.look(handle).state is LookedState.ENDED
@@ -237,9 +237,10 @@ def test_what_is_stopped_before_it_was_begun_never_begins(docker_engine: TestEng
 def test_an_engine_that_is_in_trouble_is_worth_another_try(docker_engine: TestEngine, rig: Rig, operation: str) -> None:
     spec = rig.spec("echo once")
     docker_engine.refused[operation] = (500, "no space left on device")
-    with pytest.raises(EngineRefused, match=r"answers .* with 500: no space left on device"):
+    with pytest.raises(EngineRefused) as caught:
         rig.launcher.start(spec)
         rig.launcher.find(spec.launch_id)
+    assert (caught.value.status, caught.value.says) == (500, "no space left on device")
     docker_engine.refused.clear()
     handle = rig.launcher.start(spec)
     if operation == "start":  # nobody can know that it did not begin
@@ -300,19 +301,19 @@ def answering(path: Path, answer: bytes) -> Iterator[Path]:
 
 def test_an_image_that_is_not_there_is_told_with_what_to_do(rig: Rig) -> None:
     spec = rig.spec(image="no/such:image")
-    with pytest.raises(CannotLaunch, match=r"no image 'no/such:image'; try `docker pull no/such:image`"):
+    with pytest.raises(CannotLaunch, match="docker pull no/such:image"):
         rig.launcher.start(spec)
     assert rig.other.find(spec.launch_id) is None
 
 
 def test_what_the_engine_does_not_take_is_told_in_its_words(docker_engine: TestEngine, rig: Rig) -> None:
     docker_engine.refused["create"] = (400, "invalid mount config for type bind: bind source path does not exist")
-    with pytest.raises(CannotLaunch, match="orders cannot be started: invalid mount config"):
+    with pytest.raises(CannotLaunch, match="invalid mount config"):
         rig.launcher.start(rig.spec())
 
 
 def test_an_image_has_to_be_named(docker_engine: TestEngine) -> None:
-    with pytest.raises(CannotLaunch, match="say which image"):
+    with pytest.raises(CannotLaunch, match="image"):
         launcher(docker_engine, image="").start(SPEC)
 
 
@@ -322,7 +323,7 @@ def test_a_stranger_of_the_same_name_is_left_alone(docker_engine: TestEngine, ri
     name = f"towpath-{spec.duty}-{spec.launch_id}{suffix}"
     engine = DockerEngine(docker_engine.path)
     engine.create(name, {"Image": IMAGE, "Entrypoint": ["true"], "Cmd": [], "Env": [], "Labels": {"of": "others"}})
-    with pytest.raises(CannotLaunch, match=f"not of this cluster .* has the name {name}; rename or remove it"):
+    with pytest.raises(CannotLaunch, match=name):
         rig.launcher.start(spec)
     handle = f"{spec.duty}/{spec.launch_id}"
     assert rig.launcher.look(handle).state is LookedState.UNKNOWN

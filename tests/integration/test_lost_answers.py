@@ -166,7 +166,7 @@ def test_a_commit_that_nobody_knows_about(quiet: Quiet, direct: Quiet, proxy: Cu
 def test_a_cut_inside_a_transaction_writes_nothing(quiet: Quiet, direct: Quiet, proxy: CuttingProxy) -> None:
     outbox = quiet.queue.outbox("me")
     before = rows(direct.database, "message")
-    with pytest.raises(DatabaseUnavailable, match="nothing was written"), quiet.database.transaction() as tx:
+    with pytest.raises(DatabaseUnavailable), quiet.database.transaction() as tx:
         outbox.notice("work", "DO", 2, tx=tx)
         proxy.cut_all()
         outbox.notice("work", "DO", 3, tx=tx)

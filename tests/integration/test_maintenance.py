@@ -51,7 +51,7 @@ def test_every_cleaning_can_be_measured_and_run(runtime: Runtime) -> None:
         assert (last.who, last.why) == ("ann", "a test")
         assert maintenance.last(name) == last
     assert [row["subject"] for row in events(runtime.database, "cleaned_by_hand")] == maintenance.names
-    with pytest.raises(UnknownCleaning, match="there are: queue-reap"):
+    with pytest.raises(UnknownCleaning, match="queue-reap"):
         maintenance.run("moon", **BY)
 
 
@@ -110,14 +110,14 @@ def test_others_are_not_disturbed_unless_that_is_wanted(
     runtime.process()  # that this one is at work is no hindrance
     (cache / "artifacts" / "kafka-0123456789ab").mkdir(parents=True)
     maintenance = Maintenance(runtime)
-    with pytest.raises(NotWhileInUse, match=f"1 other processes are at work: .*pid {neighbour.pid}"):
+    with pytest.raises(NotWhileInUse, match=f"pid {neighbour.pid}"):
         maintenance.run("fetched-files", **BY)
     assert fetched() != []
     assert maintenance.run("fetched-files", force=True, **BY).done == {"removed": 1}
     is_sqlite = runtime.database.dialect == "sqlite"
     assert (maintenance.show("database").hindrance is not None) is is_sqlite
     if is_sqlite:
-        with pytest.raises(NotWhileInUse, match="SQLite lets nobody write"):
+        with pytest.raises(NotWhileInUse, match="SQLite"):
             maintenance.run("database", **BY)
     maintenance.run("database", force=True, **BY)
 
@@ -130,7 +130,7 @@ def test_files_of_a_server_that_runs_stay(runtime: Runtime, cache: Path) -> None
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         assert server.stdout.readline() == b"up\n"  # before, the kernel may not tell yet with what it was started
-        with pytest.raises(NotWhileInUse, match=f"1 processes were started with these files: pid {server.pid}"):
+        with pytest.raises(NotWhileInUse, match=f"pid {server.pid}"):
             Maintenance(runtime).run("fetched-files", **BY)
         server.communicate(b"")
     assert home.is_dir()

@@ -14,6 +14,7 @@ from tests.support.tables import by_hand, message_row, rows
 from towpath.errors import (
     BadName,
     BadPayload,
+    ChangedMeanwhile,
     DatabaseError,
     IllegalMove,
     NoReplyExpected,
@@ -163,14 +164,14 @@ def test_reasons_that_no_database_can_hold(scene: Scene, text: str) -> None:
 def test_a_notice_cannot_be_answered(scene: Scene) -> None:
     sent = scene.outbox.notice("work", "DO")
     before = scene.everything()
-    with pytest.raises(NoReplyExpected, match="is a notice: its sender expects no answer"):
+    with pytest.raises(NoReplyExpected):
         scene.operator.reply(sent, 1, "why")
     assert scene.everything() == before
 
 
 @pytest.mark.parametrize("who", ["", "  "])
 def test_nobody_is_no_person(quiet: Quiet, who: str) -> None:
-    with pytest.raises(BadName, match="needs the name of the person"):
+    with pytest.raises(BadName):
         quiet.queue.operator(who)
 
 
@@ -194,7 +195,7 @@ def test_an_edit_is_refused_when_someone_was_faster(scene: Scene) -> None:
     seen = scene.quiet.queue.browser().message(scene.asked)
     scene.quiet.queue.operator("bob").edit(scene.asked, "first", payload="of bob")
     before = scene.everything()
-    with pytest.raises(Refused, match="was changed by somebody else since you read it; look at it again"):
+    with pytest.raises(ChangedMeanwhile):
         scene.operator.edit(scene.asked, "second", payload="of ada", seen=seen)
     assert scene.everything() == before
     assert message_row(scene.quiet.database, scene.asked)["payload"] == '"of bob"'
@@ -203,7 +204,7 @@ def test_an_edit_is_refused_when_someone_was_faster(scene: Scene) -> None:
 def test_an_edit_is_refused_when_it_was_claimed_and_given_back(scene: Scene) -> None:
     seen = scene.quiet.queue.browser().message(scene.asked)
     scene.inbox.release(scene.inbox.claim())
-    with pytest.raises(Refused, match="was changed by somebody else"):
+    with pytest.raises(ChangedMeanwhile):
         scene.operator.edit(scene.asked, "why", payload=1, seen=seen)
 
 

@@ -125,8 +125,9 @@ def test_results_are_kept_until_all_is_acknowledged(scene: Scene) -> None:
         assert outlet.acknowledge(upload, "all", end.cursor).is_acknowledged
         assert state_of(scene.runtime, upload) == "finished"
         assert not (scene.root / upload).exists()
-    with pytest.raises(ResultsGone, match="finished"):
+    with pytest.raises(ResultsGone) as caught:
         outlet.page(upload, "seen")
+    assert caught.value.state == "finished"
     assert [each.is_acknowledged for each in outlet.queries(upload)] == [True, True]
 
 
@@ -171,9 +172,10 @@ def test_followers_see_rows_as_they_come_and_the_end(scene: Scene) -> None:
 def test_wrong_questions_are_told(scene: Scene) -> None:
     upload, outlet = closed(scene), scene.runtime.outlet
     cursor = outlet.page(upload, "seen").cursor
-    with pytest.raises(UnknownQuery, match="it has all, seen"):
+    with pytest.raises(UnknownQuery) as caught:
         outlet.page(upload, "nothing")
-    with pytest.raises(BadCursor, match="another upload or query"):
+    assert caught.value.known == ["all", "seen"]
+    with pytest.raises(BadCursor, match="another"):
         outlet.page(upload, "all", cursor)
     with pytest.raises(BadCursor):
         outlet.acknowledge(upload, "seen", "nonsense")
@@ -264,8 +266,9 @@ def test_a_rule_ends_uploads_that_nobody_goes_on_with(make_runtime: Make, tmp_pa
     scene.janitor.run_once()
     assert state_of(scene.runtime, unfetched) == "expired"
     assert list(scene.root.iterdir()) == []
-    with pytest.raises(ResultsGone, match="expired"):
+    with pytest.raises(ResultsGone) as caught:
         scene.runtime.outlet.page(unfetched, "seen")
+    assert caught.value.state == "expired"
     assert not [group for group in scene.runtime.log.groups() if unfetched in group or unfinished in group]
     scene.runtime.database.shift_clock(2 * 86400)
     scene.janitor.run_once()

@@ -11,7 +11,7 @@ from tests.support.staging import Acting, held_at
 from tests.support.tables import events, message_row, rows, states
 
 from towpath.crash import CrashPoint
-from towpath.errors import ClaimLost, DuplicateMessage, Refused
+from towpath.errors import ChangedMeanwhile, ClaimLost, DuplicateMessage
 from towpath.events import EventKind
 from towpath.queue import MessageState
 from towpath.queue.payload import new_id
@@ -116,7 +116,7 @@ def test_two_operators_edit_at_once(make_quiet: Make) -> None:
         second = Acting(lambda: edit(bob, "bob"))
         hold.released.set()
         first.result()
-        with pytest.raises(Refused, match="was changed by somebody else"):
+        with pytest.raises(ChangedMeanwhile):
             second.result()
     assert message_row(ada.database, sent)["payload"] == '"ada"'
     assert [event["who"] for event in rows(ada.database, "event")] == ["ada"]

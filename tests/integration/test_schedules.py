@@ -91,7 +91,7 @@ def test_a_window_that_is_over_waits_for_the_next(table: Timetable) -> None:
     assert table.starts() == []
     found = table.schedules.show("tick")
     assert (found.next_at, found.last_at, found.skipped) == (MONDAY + 46 * HOUR, None, 1)
-    assert found.skip_reason == "its window was over before a process was there to run it"
+    assert found.skip_reason
     [event] = events(table.database, "schedule_skipped")
     assert (event["subject"], event["why"]) == ("tick", found.skip_reason)
     assert table.look(MONDAY + 46 * HOUR) == 1
@@ -121,7 +121,7 @@ def test_a_disabled_actor_waits_and_is_run_once(table: Timetable) -> None:
     table.add(Interval(3600))
     table.actors.enable("counter", False, **BY_ANN)
     assert table.look(MONDAY + 5 * HOUR) == 0
-    assert table.schedules.show("tick").warning == ("counter is disabled; `towpath actor enable counter` lets it run")
+    assert "`towpath actor enable counter`" in (table.schedules.show("tick").warning or "")
     table.actors.enable("counter", True, **BY_ANN)
     assert table.look(MONDAY + 5 * HOUR) == 1
     assert table.look(MONDAY + 5 * HOUR) == 0

@@ -78,7 +78,7 @@ def test_without_a_name_or_a_reason_nothing_changes(quiet: Quiet, waking: Schedu
         lambda: waking.remove("tick", who=who, why=why),
     ]
     for act in acts:
-        with pytest.raises(Refused, match="by hand needs"):
+        with pytest.raises(Refused, match="by hand"):
             act()
     assert rows(quiet.database, "actor_schedule") == before
 
@@ -140,26 +140,26 @@ def test_a_list(schedules: Schedules) -> None:
 @sweep(
     ("given", "error", "text"),
     [
-        ({"name": "two words"}, BadName, "name of a schedule"),
-        ({"name": ""}, BadName, "name of a schedule"),
-        ({"rhythm": Daily(3, 0, "Europe/Berlim")}, BadValue, "no time zone 'Europe/Berlim'"),
-        ({"rhythm": Window(1, 2, "x/../y")}, BadValue, "no time zone"),
-        ({"rhythm": 60}, BadValue, "says not when"),
-        ({"rhythm": None}, BadValue, "says not when"),
-        ({"instance": "a//b"}, BadName, "no usable name of an instance"),
-        ({"instance": ""}, BadName, "name of an instance"),
-        ({"instance": "x" * 101}, BadName, "at most 100"),
-        ({"actor": "No Such"}, BadName, "no actor, and no name of one"),
-        ({"actor": 7}, BadName, "no actor, and no name of one"),
-        ({"actor": str}, BadName, "no actor, and no name of one"),
-        ({"state": "Nothing"}, BadState, "'Nothing' is no state of counter"),
-        ({"state": Nap(1)}, BadState, "is no state of counter"),
-        ({"state": None, "payload": {}}, BadState, "upto: field required"),
-        ({"state": "Count", "payload": {"upto": "x"}}, BadState, "this is no Count: upto"),
-        ({"state": Count(1), "payload": {"upto": 1}}, BadValue, "has its fields already"),
+        ({"name": "two words"}, BadName, "schedule"),
+        ({"name": ""}, BadName, "schedule"),
+        ({"rhythm": Daily(3, 0, "Europe/Berlim")}, BadValue, "'Europe/Berlim'"),
+        ({"rhythm": Window(1, 2, "x/../y")}, BadValue, "time zone"),
+        ({"rhythm": 60}, BadValue, "when"),
+        ({"rhythm": None}, BadValue, "when"),
+        ({"instance": "a//b"}, BadName, "instance"),
+        ({"instance": ""}, BadName, "instance"),
+        ({"instance": "x" * 101}, BadName, "100"),
+        ({"actor": "No Such"}, BadName, "actor"),
+        ({"actor": 7}, BadName, "actor"),
+        ({"actor": str}, BadName, "actor"),
+        ({"state": "Nothing"}, BadState, "'Nothing'"),
+        ({"state": Nap(1)}, BadState, "counter"),
+        ({"state": None, "payload": {}}, BadState, "upto"),
+        ({"state": "Count", "payload": {"upto": "x"}}, BadState, "Count: upto"),
+        ({"state": Count(1), "payload": {"upto": 1}}, BadValue, "fields"),
         ({"actor": "elsewhere", "payload": {"a": object()}}, BadPayload, "JSON"),
         ({"actor": "elsewhere", "payload": "x" * (1 << 21)}, BadPayload, "bytes"),
-        ({"actor": "elsewhere", "state": "a b"}, BadName, "name of a state"),
+        ({"actor": "elsewhere", "state": "a b"}, BadName, "state"),
     ],
 )
 def test_refused(quiet: Quiet, schedules: Schedules, given: dict[str, Any], error: type[Exception], text: str) -> None:
@@ -174,14 +174,14 @@ def test_refused(quiet: Quiet, schedules: Schedules, given: dict[str, Any], erro
 def test_the_states_of_an_actor_elsewhere_are_known(make_quiet: Callable[..., Quiet]) -> None:
     make_quiet().runtime.actors.register(Counter)
     here = make_quiet().runtime.actors.schedules
-    with pytest.raises(BadState, match="'Nothing' is no state of counter; its states: Count, End, Failed"):
+    with pytest.raises(BadState, match="'Nothing'"):
         here.add("tick", "counter", Interval(60), state="Nothing", **BY_ANN)
     assert here.add("tick", "counter", Interval(60), state="Count", payload={"upto": 1}, **BY_ANN).warning is None
 
 
 def test_names_are_used_once(schedules: Schedules) -> None:
     schedules.add("tick", Sleeper, Interval(60), state="Awake", **BY_ANN)
-    with pytest.raises(ScheduleExists, match="a schedule 'tick' already"):
+    with pytest.raises(ScheduleExists):
         schedules.add("tick", Sleeper, Interval(5), state="Awake", **BY_ANN)
     assert schedules.show("tick").rhythm == Interval(60)
 
@@ -194,8 +194,9 @@ def test_no_such_schedule(schedules: Schedules) -> None:
         lambda: schedules.remove("none", **BY_ANN),
     ]
     for act in acts:
-        with pytest.raises(UnknownSchedule, match="there is no schedule 'none'"):
+        with pytest.raises(UnknownSchedule) as caught:
             act()
+        assert caught.value.name == "none"
 
 
 @sweep(

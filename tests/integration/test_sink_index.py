@@ -285,10 +285,10 @@ def test_check_passes_where_writing_is_possible(make):
 
 
 def test_check_says_that_nobody_is_there():
-    with pytest.raises(SinkError, match="cannot be reached") as caught:
+    with pytest.raises(SinkError) as caught:
         index("views", url="http://127.0.0.1:1").check(PLACE.settings)
     assert caught.value.code == ErrorCode.SINK_UNAVAILABLE
-    with pytest.raises(SinkError, match="cannot be reached") as caught:
+    with pytest.raises(SinkError) as caught:
         index("views", url="http://nowhere.invalid:9200").check(PLACE.settings)
     assert caught.value.code == ErrorCode.SINK_UNAVAILABLE
 

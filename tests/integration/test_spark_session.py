@@ -62,19 +62,17 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 def test_session_is_quiet_and_keeps_the_users_own_options() -> None:
     """A first session without the connector cannot be given one later: its Java process is made once."""
     done = run(QUIET)
-    assert done.stdout.splitlines() == [
-        "3 yes UTC",
-        "NumberFormatException",
-        "this process's Spark was started without the Kafka connector; start the first session with it",
-    ]
+    *said, refused = done.stdout.splitlines()
+    assert said == ["3 yes UTC", "NumberFormatException"]
+    assert "connector" in refused
     assert done.stderr.replace(INCUBATOR, "") == ""
 
 
 def test_java_that_dies_while_starting_is_one_error() -> None:
     *java_said, error = run(DYING).stdout.splitlines()
     assert "object heap" in java_said[-1]
-    assert error.startswith("SparkFailed Spark's Java process ended while it was starting")
-    assert error.endswith("Look at spark.memory (9999999g) and spark.conf")
+    assert error.startswith("SparkFailed ")
+    assert "spark.memory (9999999g)" in error
 
 
 @pytest.mark.part("flows")
@@ -83,7 +81,7 @@ def test_second_session_of_a_process_is_the_first(spark: SparkSession) -> None:
     with ThreadPoolExecutor(1) as pool:
         again = pool.submit(build_session, SparkSettings(master="local[2]"), connector=True).result()
     assert again.sparkContext is spark.sparkContext
-    with pytest.raises(SparkFailed, match=r"has a Spark session on local\[2\] already and can have none on local\[3\]"):
+    with pytest.raises(SparkFailed, match=r"local\[2\] .*local\[3\]"):
         build_session(SparkSettings(master="local[3]"))
 
 
@@ -140,18 +138,18 @@ def test_missing_and_wrong_java_are_said(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(java, "USUAL_PLACES", ())
-    with pytest.raises(NotInstalled, match="Java 17 or 21 is not installed"):
+    with pytest.raises(NotInstalled, match="Java 17 or 21"):
         build_session(SparkSettings())
 
 
 @pytest.mark.usefixtures("no_session")
 def test_cluster_that_is_not_there_is_said_at_once() -> None:
-    with pytest.raises(SparkFailed, match=r"no Spark master answers at spark://127\.0\.0\.1:1"):
+    with pytest.raises(SparkFailed, match=r"spark://127\.0\.0\.1:1"):
         build_session(SparkSettings(master="spark://127.0.0.1:1"))
 
 
 @pytest.mark.usefixtures("no_session")
 def test_another_spark_by_variable_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
-    with pytest.raises(BadSettings, match="variable SPARK_HOME"):
+    with pytest.raises(BadSettings, match="SPARK_HOME"):
         build_session(SparkSettings())

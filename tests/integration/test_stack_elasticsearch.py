@@ -87,6 +87,6 @@ def test_a_damaged_archive_is_not_unpacked(whole: Path, own_cache: Path) -> None
     content = bytearray(whole.read_bytes())
     content[1000] ^= 1
     own_cache.write_bytes(content)
-    with pytest.raises(FetchFailed, match="was damaged and is deleted"):
+    with pytest.raises(FetchFailed):
         elasticsearch_home.install(current_user(), find_java(), None)
     assert not own_cache.exists()

@@ -82,8 +82,9 @@ def test_nothing_is_done_under_a_term_that_is_over(quiet: Quiet, store: DutyStor
     with first.under(1) as tx:
         store.want(tx, WANTED, "ann", "try")
     shift(LEASE_S + 1, quiet)
-    with pytest.raises(NotCoordinator, match="term 1 is not peer-1's any more"), first.under(1) as tx:
+    with pytest.raises(NotCoordinator) as caught, first.under(1) as tx:
         store.launch(tx, "orders", str(uuid4()))
+    assert (caught.value.term, caught.value.holder) == (1, "peer-1")
     assert second.take() == 2
     for term in (1, 2):
         with pytest.raises(NotCoordinator), first.under(term) as tx:
@@ -334,7 +335,7 @@ def test_only_what_is_stopped_is_forgotten(database: Database, store: DutyStore)
     in_state(database, store, DutyState.STOPPED)
     with database.transaction() as tx:
         assert store.forget(tx, "orders")
-        with pytest.raises(UnknownDuty, match="none yet"):
+        with pytest.raises(UnknownDuty):
             store.read(tx, "orders")
         for act in (store.stop, store.restart):
             with pytest.raises(UnknownDuty):
@@ -422,5 +423,6 @@ def test_the_desk_of_duties(runtime: Runtime) -> None:
     for who, why in (("", "x"), ("ann", " ")):
         with pytest.raises(TowpathError):
             desk.stop("orders", who=who, why=why)
-    with pytest.raises(UnknownDuty, match="known: orders"):
+    with pytest.raises(UnknownDuty) as caught:
         desk.stop("nope", who="ann", why="x")
+    assert caught.value.known == ["orders"]

@@ -10,7 +10,7 @@ import pytest
 from tests.support.tables import events, message_row, rows, states
 
 from towpath.events import EventKind
-from towpath.queue import Answer, Message, MessageState, is_aborted
+from towpath.queue import Message, MessageState, is_aborted
 from towpath.queue.synchronous import SynchronousInbox
 from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
@@ -70,10 +70,11 @@ def test_abort_ends_it_as_err_and_the_late_result_is_refused(
     sent = getattr(outbox, kind)("work", "DO")
     assert handler.begun.wait(20)
     assert inbox.abort("the user pressed cancel")
-    error = {"error": "aborted: the user pressed cancel"}
-    assert outbox.wait(sent, 20) == Answer(MessageState.ERR, error, sent)
+    answer = outbox.wait(sent, 20)
+    assert (answer.state, answer.message_id) == (MessageState.ERR, sent)
+    assert answer.payload["error"].endswith("the user pressed cancel")
     row = message_row(runtime.database, sent)
-    assert (row["state"], row["reason"]) == ("ERR", "aborted: the user pressed cancel")
+    assert (row["state"], row["reason"]) == ("ERR", answer.payload["error"])
     before = rows(runtime.database, "message")
     handler.go_on.set()
     wait_until(lambda: handler.aborted is not None)

@@ -33,7 +33,7 @@ def test_a_handled_error_inside_does_not_end_in_success(runtime: Runtime) -> Non
 def test_nothing_is_written_after_sqlite_has_ended_the_transaction(runtime: Runtime) -> None:
     runtime.queue.inbox("work")
     outbox = runtime.queue.outbox("me")
-    with pytest.raises(DatabaseError, match="nothing of it was written"), runtime.database.transaction() as tx:
+    with pytest.raises(DatabaseError), runtime.database.transaction() as tx:
         outbox.notice("work", "DO", 1, tx=tx)
         runtime.database.connection().execute("rollback")  # type: ignore[attr-defined]  # as a full disk does
         outbox.notice("work", "DO", 2, tx=tx)
@@ -43,7 +43,7 @@ def test_nothing_is_written_after_sqlite_has_ended_the_transaction(runtime: Runt
 def test_one_in_another_is_refused(runtime: Runtime) -> None:
     with (
         runtime.database.transaction(),
-        pytest.raises(DatabaseError, match="pass it on as tx="),
+        pytest.raises(DatabaseError, match="tx="),
         runtime.database.transaction(),
     ):
         pass
