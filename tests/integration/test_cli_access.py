@@ -75,7 +75,7 @@ def test_keys_by_command(command: CommandLine, runtime: Runtime) -> None:
     assert made.out.strip() not in command.ok("key", "list").out
     endless = command.ok("key", "make", "ada", "--age", "never", "--why", "x", "--json").json
     assert (endless["expires_at"], endless["scopes"]) == (None, ["read"])
-    assert command.ok("key", "revoke", key["prefix"], "--why", "lost").out == f"revoked {key['prefix']} of ada\n"
+    assert key["prefix"] in command.ok("key", "revoke", key["prefix"], "--why", "lost").out
     command("key", "revoke", key["prefix"], "--why", "lost").refused(1, key["prefix"])
     command("key", "make", "ada", "--scope", "admin", "--why", "x").refused(1, "admin")
     command("key", "make", "eve", "--why", "x").refused(1, "'eve'")

@@ -58,7 +58,7 @@ def test_send_says_where(command: CommandLine, log: Log, name: str, typed: Calla
     sent = command.ok("topic", "send", name, "--records", "--json").json
     assert sent == {"topic": name, "records": 2, "partitions": {"1": 2}}
     typed(b"")
-    assert command.ok("topic", "send", name).out == f"sent 0 records to {name}\n"
+    assert " 0 records " in command.ok("topic", "send", name).out
 
 
 def test_send_raw_lines(command: CommandLine, log: Log, name: str, typed: Callable[[bytes], None]) -> None:
