@@ -255,7 +255,7 @@ class BadRecord(Refused):
 
     `refused` are the headers of the records that a broker has refused in a transaction, which undid all of it; None
     when it was found out before anything was on its way. Unless `is_sure`, all but one of them may have been refused
-    for nothing but the company they were in.
+    for nothing but the company they were in. `is_too_large`: larger than a limit that is known here.
     """
 
     def __init__(
@@ -264,9 +264,11 @@ class BadRecord(Refused):
         refused: Iterable[tuple[tuple[str, bytes | None], ...]] | None = None,
         *,
         is_sure: bool = True,
+        is_too_large: bool = False,
     ) -> None:
         self.refused = None if refused is None else tuple(refused)
         self.is_sure = is_sure
+        self.is_too_large = is_too_large
         super().__init__(message)
 
 
@@ -372,6 +374,10 @@ class SchemaTooOld(SchemaError):
 
 class SchemaDiffers(SchemaError):
     """A table, index or constraint is not what the migrations make. `towpath schema verify` lists the differences."""
+
+    def __init__(self, shown: str, differences: Sequence[str]) -> None:
+        self.differences = list(differences)
+        super().__init__("\n  ".join((f"{shown} is not what the migrations make:", *differences)))
 
 
 class LogError(TowpathError):

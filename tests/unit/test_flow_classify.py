@@ -38,7 +38,7 @@ BY_KIND: list[tuple[BaseException, int]] = [
     (errors.UnknownTopic("clicks"), 2),
     (errors.TopicReplaced("clicks", "a", None), 2),
     (errors.UnknownPartition("clicks", 9, 4), 3),
-    (errors.BadRecord("a record of 9 bytes is larger than log.max_record_bytes (4)"), 4),
+    (errors.BadRecord("a record of 9 bytes", is_too_large=True), 4),
     (errors.BadRecord("the key of a record is bytes"), 0),
     (errors.TopicReplaced("clicks", "a", "b"), 5),
     (errors.OffsetOutOfRange("clicks", 0, 3, 7, 9), 5),

@@ -124,5 +124,5 @@ def _differences(target: Target) -> list[str]:
     try:
         migrations.verify(target)
     except SchemaDiffers as error:
-        return [line.strip() for line in str(error).splitlines()[1:]]
+        return error.differences
     return []

@@ -107,4 +107,4 @@ def verify(target: Target) -> None:
     lines = [f"missing: {line}" for line in sorted(expected - found)]
     lines += [f"not ours: {line}" for line in sorted(found - expected)]
     if lines:
-        raise SchemaDiffers(f"{target.shown} is not what the migrations make:\n  " + "\n  ".join(lines))
+        raise SchemaDiffers(target.shown, lines)

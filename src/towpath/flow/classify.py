@@ -143,7 +143,7 @@ def _own_code(error: BaseException, state: PilotState) -> ErrorCode | None:
             return ErrorCode(error.code)
         case errors.TopicReplaced(found=None):
             return ErrorCode.TOPIC_NOT_FOUND
-        case errors.BadRecord() if " larger than " in str(error):
+        case errors.BadRecord(is_too_large=True):
             return ErrorCode.RECORD_TOO_BIG
         case errors.TowpathError():
             return next((code for kind, code in _OWN.items() if isinstance(error, kind)), None)

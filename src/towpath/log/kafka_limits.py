@@ -39,7 +39,9 @@ def batches_for(
     sizes = [_size(record) for record in records]
     for size in sizes:
         if not may_shrink and size + BATCH_HEADER + LEAST_OVERHEAD > limit:
-            raise BadRecord(f"a record of {size} bytes is larger than {topic} takes (max.message.bytes={limit})")
+            raise BadRecord(
+                f"a record of {size} bytes is larger than {topic} takes (max.message.bytes={limit})", is_too_large=True
+            )
     if not tight:
         yield records
         return

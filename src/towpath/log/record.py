@@ -128,7 +128,9 @@ def check_record(record: NewRecord, max_bytes: int) -> int:
     if record.timestamp_ms is not None:
         _check_timestamp(record.timestamp_ms)
     if size > max_bytes:
-        raise BadRecord(f"a record of {size} bytes is larger than log.max_record_bytes ({max_bytes})")
+        raise BadRecord(
+            f"a record of {size} bytes is larger than log.max_record_bytes ({max_bytes})", is_too_large=True
+        )
     return size
 
 
