@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from tests.support.leases import LONG_LEASE
 from tests.support.quiet import Quiet
+from tests.support.shared_servers import own_postgres
 from tests.support.tables import events, rows, states
 
 from towpath.errors import AnswerTimeout, CommitUnknown, DatabaseUnavailable
@@ -19,14 +20,13 @@ from towpath.queue import Message
 from towpath.runtime import Runtime
 from towpath.settings import Settings
 from towpath.stack.postgres import PostgresServer
-from towpath.testing.servers import postgres_server
 from towpath.testing.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A server of this module's own, since it is stopped and crashed."""
-    with postgres_server() as made:
+    with own_postgres() as made:
         yield made
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.shared_servers import own_postgres
 from tests.support.tables import events, rows
 
 from towpath.events import EventKind
 from towpath.runtime import Runtime
 from towpath.settings import Settings
 from towpath.stack.postgres import PostgresServer
-from towpath.testing.servers import postgres_server
 from towpath.testing.waiting import wait_until
 
 pytestmark = pytest.mark.realtime
@@ -49,7 +49,7 @@ runtime.close()
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
-    with postgres_server() as made:
+    with own_postgres() as made:
         yield made
 
 

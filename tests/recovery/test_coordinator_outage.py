@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.shared_servers import own_postgres
 from tests.support.supervised import WAIT_S, WORKER, Keeping, keeping, sections
 
 import towpath
@@ -17,7 +18,6 @@ from towpath.runtime import Runtime
 from towpath.stack.postgres import PostgresServer
 from towpath.supervision.death_kind import DeathKind
 from towpath.supervision.duty_state import DutyState
-from towpath.testing.servers import postgres_server
 from towpath.testing.waiting import wait_until
 
 pytestmark = pytest.mark.realtime
@@ -27,7 +27,7 @@ LIVING = ("one", "two")
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
+    with own_postgres() as running:
         yield running
 
 

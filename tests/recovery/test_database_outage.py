@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tests.recovery.scenario import fill
 from tests.recovery.stage import Stage
+from tests.support.shared_servers import own_postgres
 
 from towpath.errors import DatabaseUnavailable
 from towpath.events import EventKind
 from towpath.queue import MessageState
 from towpath.stack.postgres import PostgresServer, StopMode
 from towpath.testing.accounting import problems
-from towpath.testing.servers import postgres_server
 from towpath.testing.waiting import wait_until
 
 pytestmark = pytest.mark.realtime
@@ -28,7 +28,7 @@ MESSAGES = 30
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
+    with own_postgres() as running:
         yield running
 
 

@@ -24,6 +24,7 @@ from towpath.testing.waiting import wait_until
 
 # Who freezes while it writes to SQLite stops all writers until it thaws: it is frozen where it does not write.
 RARE_CARE = {"caretaker_s": 60}
+EACH = 15  # messages of each kind; a commit takes a while on a slow disk
 LEASE_S = 1.2  # others wait for its end where one is frozen
 
 pytestmark = pytest.mark.realtime
@@ -50,9 +51,9 @@ def assert_accounted(stage: Stage) -> None:
 @pytest.mark.parametrize("threads", [0, 4])
 def test_sigterm_ends_what_was_begun_and_keeps_nothing(stage: Stage, threads: int) -> None:
     """An orderly stop leaves no claim behind, so nobody has to wait for a lease and nobody is called dead."""
-    fill(stage, "double", True, 60)
-    worker = stage.start("work", threads=threads, pause_s=0.2)  # it has work for seconds: the signal comes in time
-    stage.wait_for("handled", 5)
+    fill(stage, "double", True, 30)
+    worker = stage.start("work", threads=threads, pause_s=1.0)  # it has work for seconds: the signal comes in time
+    stage.wait_for("handled", 2)
     stage.stop(worker)
     ledger = stage.ledger()
     assert {message.state for message in ledger.asked} == {MessageState.NEW, MessageState.OK}
@@ -89,7 +90,7 @@ def test_stopped_for_longer_than_a_lease(stage: Stage, lease_s: float) -> None:
 @ends_soon
 def test_thawed_worker_does_no_more_work(stage: Stage, lease_s: float) -> None:
     """The same with a worker as people run it: whatever it held when it froze is done once more, and only that."""
-    fill(stage, "double", True, 40)
+    fill(stage, "double", True, 20)
     # It is frozen in the pause: in the middle of a finish it would keep a row locked until it thaws (PostgreSQL).
     frozen = stage.start("work", threads=4, pause_s=2.0, queue=RARE_CARE)
     stage.wait_for("begun", 4)
@@ -98,7 +99,7 @@ def test_thawed_worker_does_no_more_work(stage: Stage, lease_s: float) -> None:
     frozen.signal(signal.SIGCONT)
     assert frozen.wait() == EXIT_CODE_DEAD
     assert_accounted(stage)
-    assert [message.state for message in stage.ledger().asked] == [MessageState.OK] * 40
+    assert [message.state for message in stage.ledger().asked] == [MessageState.OK] * 20
     assert {process.pid for process in stage.ledger().dead} == {frozen.pid}
 
 
@@ -106,19 +107,19 @@ def test_sigkill_at_random_moments(stage: Stage) -> None:
     """Two workers, one of which is killed again and again wherever it happens to be."""
     threads = random.choice([0, 3])
     for function in ("double", "fail", "later"):
-        fill(stage, function, True, 40)
-        fill(stage, function, False, 40)
+        fill(stage, function, True, EACH)
+        fill(stage, function, False, EACH)
     steady = stage.start("work", threads=threads, pause_s=0.01)
     for _ in range(4):
         victim = stage.start("work", threads=threads, pause_s=0.005)
         stage.wait_for("started", 1 + len(stage.killed) + 1)
         seen = len(stage.journal("handled"))
-        stage.wait_for("handled", min(240, seen + random.randint(0, 25)))
+        stage.wait_for("handled", min(6 * EACH, seen + random.randint(0, 25)))
         stage.kill(victim)
     stage.stop(steady)
     stage.run("recover", threads=threads)
     assert_accounted(stage)
-    assert len(stage.ledger().asked) == 240
+    assert len(stage.ledger().asked) == 6 * EACH
     assert {process.pid for process in stage.ledger().dead} <= stage.killed
 
 

@@ -2,9 +2,9 @@
 
     python -m tests.support.clean_start COMMAND [ARGUMENT...]
 
-Sets signals, standard input, open files, limits, umask, time zone, locale, home directory and variables, and runs the
-command, whose home directory is deleted afterwards. `make test` and `make verify` start this way. A pytest that is
-called by hand gets the same, except for open files, from `tests/conftest.py`.
+Sets signals, standard input, open files, limits, umask, time zone, locale, kind of terminal, home directory and
+variables, and runs the command, whose home directory is deleted afterwards. `make test` and `make verify` start this
+way. A pytest that is called by hand gets the same, except for open files, from `tests/conftest.py`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 
 # A process that has this variable, or was started by one that has it, is clean already.
 MARK = "TESTS_HOME"
-KEPT = ("PATH", "JAVA_HOME", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CI", "TMPDIR")
+KEPT = ("PATH", "JAVA_HOME", "TMPDIR")
 KEPT_PREFIXES = (
     "TESTS_",
     "STEADY_",
@@ -32,7 +32,7 @@ KEPT_PREFIXES = (
     "COV_",
 )  # ours, and those of the tools that run tests
 STEADY = "STEADY_RUN"  # `make steady` delays the disk by a library that is loaded first
-SET = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0"}
+SET = {"LC_ALL": "C.UTF-8", "LANG": "C.UTF-8", "TZ": "UTC", "TERM": "xterm-256color", "PYTHONHASHSEED": "0"}
 UMASK = 0o022
 OPEN_FILES = 16_384  # at most; a broker alone wants some hundreds
 LEAST_FREE_BYTES = 6 << 30

@@ -29,6 +29,8 @@ SHARED = "TESTS_SERVERS"  # a variable: the data directories of running servers 
 # No test cuts the power of the machine: what a process has written is there also when that process is killed. Plans do
 # not change in the middle of a test because the server has analyzed a table.
 POSTGRES = {"fsync": "off", "autovacuum": "off"}
+# After a crash PostgreSQL syncs each file of its directory: with a slow disk, as in `make steady`, that takes minutes.
+RESTARTED = {"recovery_init_sync_method": "syncfs"}
 # Records of tests may carry times of long ago: the broker does not come and delete them in the middle of a test.
 KAFKA = {"log.retention.check.interval.ms": str(86_400_000)}
 
@@ -37,6 +39,11 @@ AnyServer = TypeVar("AnyServer", bound=Server)
 
 def postgres() -> AbstractContextManager[PostgresServer]:
     return _shared("postgres", PostgresServer) or servers.postgres_server(POSTGRES)
+
+
+def own_postgres() -> AbstractContextManager[PostgresServer]:
+    """For one test that stops or kills it."""
+    return servers.postgres_server(RESTARTED)
 
 
 def kafka() -> AbstractContextManager[KafkaServer]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cli import on_terminal
 
-from towpath.cli.output import Column, age, plain, pretty, print_table, short_time, time_and_age
+from towpath.cli.output import Column, age, can_redraw, plain, pretty, print_table, short_time, time_and_age
 from towpath.exact_json import Exact, read_exactly, to_json
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -33,6 +35,25 @@ def test_numbers_are_shown_as_they_are_written(number: str) -> None:
 
 def test_exact_text_goes_in_unchanged() -> None:
     assert to_json({"payload": Exact('{"a":1.50}')}) == '{"payload": {"a":1.50}}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "can"), [("xterm-256color", True), ("dumb", False), ("Dumb", False), ("unknown", False), ("", True)]
+)
+def test_only_a_terminal_that_is_not_dumb_draws_lines_again(
+    kind: str, can: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", kind)
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "w") as terminal:
+        assert can_redraw(terminal) is can
+
+
+def test_nothing_is_drawn_again_in_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    out, into = os.pipe()
+    with os.fdopen(out, "rb"), os.fdopen(into, "w") as pipe:
+        assert not can_redraw(pipe)
 
 
 def test_times_are_iso() -> None:

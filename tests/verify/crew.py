@@ -122,6 +122,7 @@ class Crew:
         command += ["-p", "no:randomly", "-p", "no:cacheprovider", "-o", "tmp_path_retention_policy=failed"]
         # With a blank in place of each "=", pytest would take the directories for tests before it knows the options.
         command += [f"--share-home={self.home}", f"--share-name={name}", f"--share-seed={order.seed}"]
+        command += [f"--hypothesis-seed={order.seed}"]
         command += [f"--share-percent={order.percent}", f"--share-most={order.most_cases}"]
         command += [f"--basetemp={self.home / name}", f"--timeout={LIMIT_S}"]
         with (self.home / f"{name}.log").open("wb") as log:

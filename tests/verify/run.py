@@ -77,7 +77,7 @@ class PartRun:
             result.problems += crew.deaths
             for each in crew.failed:
                 name = items[each.number]
-                again = f".venv/bin/python -m pytest -n0 --part any '{name}'"
+                again = f".venv/bin/python -m pytest -n0 --part any --hypothesis-seed={self._seed} '{name}'"
                 result.failures.append(Failure(name, each.text, again))
 
     def _run_programs(self, result: PartResult, console: Console) -> None:

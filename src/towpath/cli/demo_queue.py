@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,7 @@ import typer
 
 from towpath.cli.demo_directory import demo_directory, own_name
 from towpath.cli.failures import FAILED, say
-from towpath.cli.output import Column, console, print_fields, print_json, print_table
+from towpath.cli.output import Column, can_redraw, console, print_fields, print_json, print_table
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -51,11 +52,11 @@ class _Show:
         self._last_line_at = 0.0
 
     def __enter__(self) -> _Show:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        if can_redraw(sys.stderr):
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        terminal = Console(stderr=True, highlight=False)
-        if terminal.is_terminal:
+            terminal = Console(stderr=True, highlight=False)
             columns = (TextColumn("answered"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
             self._progress = Progress(*columns, console=terminal, transient=True)
             self._task = self._progress.add_task("answered", total=None)

@@ -12,6 +12,7 @@ import typer
 from towpath.cli.failures import FAILED, UsageError, say
 from towpath.cli.given import Given, working_runtime
 from towpath.cli.options import AsJson
+from towpath.cli.output import can_redraw
 
 if TYPE_CHECKING:
     from towpath.desk.desk_part import DeskPart
@@ -97,7 +98,7 @@ class _StatusLine:
             return
         if self._as_json:
             self._print_json(status)
-        elif sys.stderr.isatty():
+        elif can_redraw(sys.stderr):
             typer.echo(f"{CLEAR}{said(status)}", err=True, nl=is_last)
         elif (text := said(status, with_due=False)) != self._said:
             self._said = text

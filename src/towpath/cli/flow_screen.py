@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 
 from towpath.cli.flow_view import Shown, picture
 from towpath.cli.flow_words import moved_text, trouble_of
-from towpath.cli.output import plain
+from towpath.cli.output import can_redraw, plain
 from towpath.events import Event, EventKind
 from towpath.flow.look import state_word
 
@@ -47,7 +47,7 @@ class Screen(Protocol):
 
 
 def open_screen(title: str) -> Screen:
-    return Picture(title) if sys.stderr.isatty() else Lines()
+    return Picture(title) if can_redraw(sys.stderr) else Lines()
 
 
 def _own_way() -> TextIO:

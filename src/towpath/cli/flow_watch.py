@@ -12,7 +12,7 @@ import typer
 from towpath.cli.failures import say
 from towpath.cli.flow_view import Shown, partitions_of, picture
 from towpath.cli.flow_words import code_text, next_try
-from towpath.cli.output import Column, console, print_fields, print_json, print_table, time_and_age
+from towpath.cli.output import Column, can_redraw, console, print_fields, print_json, print_table, time_and_age
 from towpath.clock import to_datetime
 from towpath.errors import DatabaseUnavailable
 from towpath.flow.batch_counts import counts_of
@@ -71,7 +71,7 @@ def _wish_text(look: Look, now: datetime) -> str | None:
 
 def watched(runtime: Runtime, flow: str, stage: str | None, as_json: bool) -> None:
     """Until Ctrl-C. On a terminal one picture that moves, elsewhere a line whenever something is other than before."""
-    show = _as_documents if as_json else _as_picture if sys.stdout.isatty() else _as_lines
+    show = _as_documents if as_json else _as_picture if can_redraw(sys.stdout) else _as_lines
     show(lambda: looks(runtime.database, flow, stage), runtime)
 
 

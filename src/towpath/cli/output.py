@@ -6,13 +6,14 @@ are stored, so that no number changes on the way.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
@@ -84,6 +85,11 @@ class Column:
     whole: bool = False  # never cut
     right: bool = False  # aligned to the right
     from_width: int = 0  # left out on narrower terminals
+
+
+def can_redraw(stream: TextIO) -> bool:
+    """Whether lines that are shown can be drawn again: not in a pipe, and not on a terminal that says it is dumb."""
+    return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
 def console() -> Console:

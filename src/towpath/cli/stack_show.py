@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from towpath.cli.failures import say
+from towpath.cli.output import can_redraw
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +57,7 @@ class Show:
             say(text)
 
     def _tell(self, phase: str, detail: str) -> None:
-        if self._console is not None and self._console.is_terminal:
+        if can_redraw(sys.stderr):
             self._move(phase + detail)
         elif phase != self._last_phase or time.monotonic() - self._last_line_at >= PLAIN_LINE_EVERY_S:
             self._last_phase, self._last_line_at = phase, time.monotonic()

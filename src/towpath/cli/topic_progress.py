@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Self
 
 from towpath.cli.failures import say
+from towpath.cli.output import can_redraw
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -53,12 +55,12 @@ class Counting:
             say(text)
 
     def _begin_bar(self) -> None:
+        if not can_redraw(sys.stderr):
+            return
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-        terminal = Console(stderr=True, highlight=False)
-        if terminal.is_terminal:
-            columns = (TextColumn("{task.fields[text]}"), BarColumn(), TimeElapsedColumn())
-            self._bar = Progress(*columns, console=terminal, transient=True)
-            self._task = self._bar.add_task("", total=self._total, text="")
-            self._bar.start()
+        columns = (TextColumn("{task.fields[text]}"), BarColumn(), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+        self._task = self._bar.add_task("", total=self._total, text="")
+        self._bar.start()

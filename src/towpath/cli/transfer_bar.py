@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Self
 
+from towpath.cli.output import can_redraw
 from towpath.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -41,8 +43,9 @@ class TransferBar:
 
 
 def _bar(columns: Callable[[], Iterable[ProgressColumn]]) -> Progress | None:
+    if not can_redraw(sys.stderr):
+        return None
     from rich.console import Console
     from rich.progress import Progress
 
-    terminal = Console(stderr=True, highlight=False)
-    return Progress(*columns(), console=terminal, transient=True) if terminal.is_terminal else None
+    return Progress(*columns(), console=Console(stderr=True, highlight=False), transient=True)

@@ -7,23 +7,24 @@ from collections.abc import Iterator
 
 import pytest
 from tests.support.actors import Count, Counter, Do, Doer, Gate, Theatre
+from tests.support.shared_servers import own_postgres
 
 import towpath
 from towpath.actors.phase import Phase
 from towpath.errors import DatabaseError
 from towpath.stack.postgres import PostgresServer, StopMode
-from towpath.testing.servers import postgres_server
 from towpath.testing.waiting import wait_until
 
 pytestmark = pytest.mark.realtime
 
 LEASE_S = 1.2
 AWAY_S = 2 * LEASE_S
+COUNTED = 50  # each a commit or two, and a slow disk takes a while for each
 
 
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
-    with postgres_server() as running:
+    with own_postgres() as running:
         yield running
 
 
@@ -46,7 +47,7 @@ def test_what_ran_meanwhile_counts(theatre: Theatre, server: PostgresServer, mod
     Doer.actions["wait"] = gate
     run = theatre.actors.start(Doer, Do("wait"), wants_answer=True)
     assert gate.begun.wait(30)
-    theatre.actors.start(Counter, Count(500), wants_answer=True)  # in the middle of something as well
+    theatre.actors.start(Counter, Count(COUNTED), wants_answer=True)  # in the middle of something as well
     server.stop(mode)
     gate.go_on.set()
     back_at = time.monotonic() + AWAY_S
@@ -56,8 +57,8 @@ def test_what_ran_meanwhile_counts(theatre: Theatre, server: PostgresServer, mod
     wait_until(lambda: has_ended(theatre), timeout_s=60)
     assert theatre.history("doer") == [("Do", "OK"), ("Do", "OK"), ("End", "OK")]
     counted = theatre.actors.history("counter", limit=1000)
-    assert [each.state for each in counted] == ["OK"] * 503
-    assert [each.payload["n"] for each in reversed(counted[1:])] == [0, *range(501)]
+    assert [each.state for each in counted] == ["OK"] * (COUNTED + 3)
+    assert [each.payload["n"] for each in reversed(counted[1:])] == [0, *range(COUNTED + 1)]
     assert {each.attempts for each in counted[:-1]} == {1}
 
 
