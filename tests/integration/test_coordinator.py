@@ -27,6 +27,7 @@ from tests.support.tables import by_hand, events, rows, states
 
 from towpath.db.machine import born
 from towpath.runtime import Runtime
+from towpath.supervision import stopped_watch
 from towpath.supervision.death_kind import DeathKind
 from towpath.supervision.duty import Duty, DutySpec, Wanted
 from towpath.supervision.duty_state import DutyState
@@ -42,6 +43,12 @@ from towpath.testing.waiting import wait_until
 def silent_s() -> float:
     """Where nobody is silent on purpose nobody may be taken for it who only waits for a processor."""
     return LONG_SILENT_S
+
+
+@pytest.fixture
+def slow_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A coordinator that stands still itself counts silence anew; the watch, which does not, would be faster then."""
+    monkeypatch.setattr(stopped_watch, "LEASES", 1_000)
 
 
 @pytest.fixture
@@ -62,6 +69,7 @@ def send_work(runtime: Runtime, count: int) -> None:
 
 @pytest.mark.realtime
 @pytest.mark.parametrize("silent_s", [10.0])
+@pytest.mark.usefixtures("slow_watch")
 def test_what_dies_is_started_again_and_what_it_held_is_freed(kept: Keeping, silent_s: float) -> None:
     """Once for each of: killed, and silent. Each death is a record of who, how, when, what was freed, when back."""
     runtime = kept.runtime
@@ -157,6 +165,7 @@ def test_a_silent_process_that_beats_is_left_alone(kept: Keeping) -> None:
 @pytest.mark.part("kills")
 @pytest.mark.realtime
 @pytest.mark.parametrize("silent_s", [10.0])
+@pytest.mark.usefixtures("slow_watch")
 def test_another_host_is_asked_over_the_queue(
     kept: Keeping, make_runtime: Callable[..., Runtime], tmp_path: Path, silent_s: float
 ) -> None:

@@ -26,6 +26,17 @@ DEAF = (
 WITH_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WAITING!r}, sys.argv[1]]); {WAITING}"
 
 
+# Its first thread ends when it is told to, the other one a moment later.
+ENDS_SLOWLY = """
+import ctypes, os, signal, threading, time
+told = threading.Event()
+threading.Thread(target=lambda: (told.wait(), time.sleep(1), os._exit(0))).start()
+signal.signal(signal.SIGTERM, lambda *_: (told.set(), ctypes.CDLL(None).pthread_exit(None)))
+print("ready", flush=True)
+signal.pause()
+"""
+
+
 @pytest.fixture
 def daemon(tmp_path: Path) -> Iterator[Daemon]:
     made = Daemon("server", tmp_path, current_user())
@@ -67,6 +78,20 @@ def test_stop_ends_it_and_its_children(daemon: Daemon, tmp_path: Path) -> None:
     assert daemon.pid is None
     assert processes.group_members(pid) == []
     daemon.stop()
+
+
+def test_it_has_ended_when_its_last_thread_has(daemon: Daemon, tmp_path: Path) -> None:
+    pid = start(daemon, tmp_path, ENDS_SLOWLY)
+    daemon.stop()
+    assert processes.find(pid) is None
+
+
+def test_who_is_ending_when_it_is_killed_has_ended_afterwards(daemon: Daemon, tmp_path: Path) -> None:
+    pid = start(daemon, tmp_path, ENDS_SLOWLY)
+    os.kill(pid, signal.SIGTERM)
+    wait_until(lambda: daemon.pid is None)
+    daemon.kill()
+    assert processes.find(pid) is None
 
 
 def test_one_that_does_not_listen_is_ended_by_force(

@@ -77,12 +77,15 @@ class Daemon:
         """Ask it to end, and end by force what is left of it after a while; nothing of it runs afterwards."""
         if pid := self.pid:
             _signal(os.kill, pid, signal.SIGTERM)
-            _wait(lambda: self.pid is None, STOP_TIMEOUT_S)
+            if not _wait(lambda: processes.find(pid) is None, STOP_TIMEOUT_S):
+                _signal(os.killpg, pid, signal.SIGKILL)
         self.kill()
 
     def kill(self) -> None:
         """End it and its children at once, as a crash does."""
         group = self._noted()
+        if group:
+            _wait(lambda: not _is_ending(group), KILL_TIMEOUT_S)
         if group and self._is_ours(group):
             _signal(os.killpg, group, signal.SIGKILL)
             if not _wait(lambda: not processes.group_members(group), KILL_TIMEOUT_S):
@@ -107,6 +110,12 @@ class Daemon:
     def _is_ours(self, group: int) -> bool:
         # The children of a leader that has ended keep the number of the group from being given to anybody else.
         return any(running.is_marked(self._mark) for running in processes.group_members(group))
+
+
+def _is_ending(pid: int) -> bool:
+    """Its first thread has ended, and with it its command line; until the last one has, files and ports stay open."""
+    running = processes.find(pid)
+    return running is not None and not running.command
 
 
 def _signal(send: Callable[[int, int], None], number: int, which: signal.Signals) -> None:
