@@ -98,7 +98,7 @@ simulate: ## the election and the watch in a simulated world of faults: 1,000 se
 	@scripts/bootstrap dev
 	@.venv/bin/python -m simulation $(ARGS)
 
-steady: ## the realtime tests N times on a machine in trouble: cores busy, a slow disk, processes stopped at random (N=20 takes two hours)
+steady: ## the tests of real time and of processes N times on a machine in trouble: cores busy, a slow disk, processes stopped at random (N=20 takes two hours)
 	@scripts/bootstrap dev
 	@scripts/bootstrap --cc
 	@.venv/bin/python -m steady --rounds $(or $(N),20) $(ARGS)

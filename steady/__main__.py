@@ -1,6 +1,6 @@
 """`make steady N=20`: exits 1 when a test has failed, or a round was void.
 
-python -m steady [--rounds 20] [--home DIRECTORY] [-- arguments for pytest, in place of the realtime set]
+python -m steady [--rounds 20] [--home DIRECTORY] [-- arguments for pytest, in place of the set]
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     load = Load()
-    parser = argparse.ArgumentParser(prog="python -m steady", description="The realtime tests on a machine in trouble.")
+    parser = argparse.ArgumentParser(
+        prog="python -m steady", description="The tests of real time and of processes, on a machine in trouble."
+    )
     parser.add_argument(
         "--rounds", type=int, default=20, help="how many in all, with those of earlier sittings (%(default)s)"
     )
@@ -49,7 +51,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--busy", type=int, default=load.busy, help="processes that keep cores busy (%(default)s)")
     parser.add_argument("--delay-ms", type=int, default=load.delay_ms, help="by which fsync is delayed (%(default)s)")
     parser.add_argument("--pause", type=float, default=load.pause_s, help="seconds between two stops (%(default)s)")
-    parser.add_argument("pytest", nargs="*", help="after --: for pytest, in place of -m realtime")
+    parser.add_argument("pytest", nargs="*", help="after --: for pytest, in place of the set")
     return parser.parse_args()
 
 

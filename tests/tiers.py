@@ -24,7 +24,7 @@ from towpath.crash import CrashPoint
 
 GATE, ANY = "gate", "any"
 POINTS = frozenset(CrashPoint)
-REALTIME = "realtime"  # the marker of cases that need real time
+NARROW = {"realtime", "processes"}  # markers that few files have
 SERVERS = frozenset({"postgres", "kafka", "opensearch"})
 USUAL = {("sqlite", "sqlite"), ("postgres", "kafka")}  # as people run it: embedded, or with servers
 FILES = {
@@ -94,7 +94,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     part = SLOW_TO_COLLECT.get(collection_path.relative_to(config.rootpath).as_posix())
     if part is not None and config.getoption("--part") not in (part, ANY):
         return True
-    if config.getoption("-m") == REALTIME and REALTIME not in collection_path.read_text():
+    if (markers := _narrow_markers(config)) and not any(each in collection_path.read_text() for each in markers):
         return True
     return None
 
@@ -121,8 +121,14 @@ def sort_items(items: list[pytest.Item]) -> None:
 
 def _is_whole(config: pytest.Config) -> bool:
     """Nothing was chosen by a path, a word or the marker of a few."""
-    chosen = config.getoption("-k") or config.getoption("-m") == REALTIME
+    chosen = config.getoption("-k") or _narrow_markers(config)
     return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not chosen
+
+
+def _narrow_markers(config: pytest.Config) -> set[str]:
+    """Those of `-m realtime` or `-m "realtime or processes"`; none where the option says anything else."""
+    markers = set(config.getoption("-m").split(" or "))
+    return markers if markers <= NARROW else set()
 
 
 def _require_every_crash_point(items: list[pytest.Item]) -> None:

@@ -16,6 +16,8 @@ from towpath.supervision.launchers import kin as kin_module
 from towpath.supervision.launchers.kin import end_kin, kin
 from towpath.testing.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 LOOKS = 1_000
 FIRST_THREAD_ENDS = """
 import signal, sys, threading

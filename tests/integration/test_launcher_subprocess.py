@@ -27,6 +27,8 @@ from towpath.supervision.launchers.launcher import Looked, LookedState
 from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
 from towpath.testing.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 # The kernel tells the time of a birth by this clock: two within one beat look the same.
 KERNEL_TICK_S = 1 / os.sysconf("SC_CLK_TCK")

@@ -27,6 +27,8 @@ from towpath.events import EventKind
 from towpath.runtime import Runtime
 from towpath.testing.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 HOLDER = """
 import json, sys, threading
 import towpath

@@ -39,8 +39,8 @@ def store(database: Database) -> DutyStore:
     return DutyStore(database)
 
 
-def keeper(quiet: Quiet, peer: int = 1) -> TermKeeper:
-    return TermKeeper(quiet.database, quiet.runtime.event_log, f"peer-{peer}", peer, LEASE_S)
+def keeper(quiet: Quiet, peer: int = 1, lease_s: float = LEASE_S) -> TermKeeper:
+    return TermKeeper(quiet.database, quiet.runtime.event_log, f"peer-{peer}", peer, lease_s)
 
 
 # The term
@@ -62,6 +62,14 @@ def test_one_at_a_time_has_the_term_and_each_taking_raises_it(quiet: Quiet) -> N
     assert not first.renew(2)
     taken = events(quiet.database, "term_taken")
     assert [(row["subject"], row["why"]) for row in taken] == [("peer-1", ""), ("peer-2", "")]
+
+
+def test_a_lease_may_be_long(quiet: Quiet) -> None:
+    """Its microseconds fit into 32 bits, ten times as many do not."""
+    first, second = keeper(quiet, lease_s=600), keeper(quiet, 2, lease_s=600)
+    assert first.take() == 1
+    assert second.take() is None
+    assert first.renew(1)
 
 
 def test_a_term_that_is_released_can_be_taken_at_once(quiet: Quiet) -> None:

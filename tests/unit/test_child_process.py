@@ -16,6 +16,8 @@ from towpath.testing import processes
 from towpath.testing.processes import ChildFailed, ChildProcess
 from towpath.testing.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[2]
 
 Start = Callable[..., ChildProcess]

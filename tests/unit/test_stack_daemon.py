@@ -19,6 +19,8 @@ from towpath.stack.server import explaining
 from towpath.stack.server_user import current_user
 from towpath.testing.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 WAITING = "import signal; print('ready', flush=True); signal.pause()"
 DEAF = (
     "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True)\nwhile 1: signal.pause()"

@@ -10,7 +10,7 @@ select $columns from supervision_term;
 -- Begin a new term. No row: another's lease is not over. One that ends too late is of before the clock was set back.
 update supervision_term
 set term = term + 1, holder = :holder, peer = :peer, taken_at = :now, lease_until = :now + :lease_us
-where lease_until < :now or lease_until > :now + 10 * :lease_us
+where lease_until < :now or lease_until > :now + 10 * cast(:lease_us as bigint)
 returning $columns;
 
 -- name: renew_term
