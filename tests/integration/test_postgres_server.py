@@ -11,7 +11,9 @@ import psycopg
 import pytest
 
 from towpath.errors import ServerFailed
+from towpath.stack import postgres as postgres_module
 from towpath.stack.postgres import PostgresServer
+from towpath.stack.server import Server
 from towpath.testing.servers import postgres_server
 
 
@@ -57,6 +59,22 @@ def test_killed_server_recovers_what_was_committed(server: PostgresServer) -> No
     server.start()
     assert ask(server, "SELECT text FROM note") == "committed"
     assert "automatic recovery in progress" in server.log_tail()
+
+
+def test_a_start_waits_for_a_long_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It recovers until it is told that its archive has nothing more."""
+    monkeypatch.setattr(postgres_module, "FIRST_WAIT_S", 1)
+    monkeypatch.setattr(Server, "start_timeout_s", 0.0)
+    with postgres_server({"restore_command": "until test -e end; do sleep 0.1; done; false"}) as server:
+        write_note(server, "committed")
+        server.kill()
+        (server.data_dir / "recovery.signal").touch()
+        server.launch()
+        assert server.is_running
+        assert not server.is_healthy()
+        looks = iter(range(10))
+        server.await_ready(lambda: None if next(looks, None) is not None else (server.data_dir / "end").touch())
+        assert ask(server, "SELECT text FROM note") == "committed"
 
 
 def test_two_servers_run_side_by_side(server: PostgresServer) -> None:

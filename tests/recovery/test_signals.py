@@ -24,7 +24,7 @@ from towpath.testing.waiting import wait_until
 
 # Who freezes while it writes to SQLite stops all writers until it thaws: it is frozen where it does not write.
 RARE_CARE = {"caretaker_s": 60}
-EACH = 15  # messages of each kind; a commit takes a while on a slow disk
+EACH = 8  # messages of each kind; a commit takes a while on a slow disk
 LEASE_S = 1.2  # others wait for its end where one is frozen
 
 pytestmark = pytest.mark.realtime
