@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,7 +70,8 @@ def main(home: Path, database: str | None = None) -> None:
         host = runtime.actors.host()
         host.start()
         try:
-            stopping.wait()
+            while not stopping.is_set():  # the handler runs when this thread does, whichever got the signal
+                time.sleep(0.2)
         finally:
             host.stop()
 

@@ -16,6 +16,7 @@ from towpath.queue.worker import Worker
 from towpath.settings import LoggingSettings
 from towpath.testing.journal import Journal
 from towpath.testing.processes import leave_with_parent, order
+from towpath.testing.waiting import wait_for_handler
 
 THREADS = 4
 LONGEST_WORK_S = 0.01
@@ -37,7 +38,7 @@ def main() -> None:
         for worker in workers:
             subscribe(worker, journal)
             worker.start()
-        stop.wait()
+        wait_for_handler(stop)
         for worker in workers:
             worker.stop()
 

@@ -21,6 +21,7 @@ from towpath.testing.waiting import wait_until
 LOUD = """
 import signal, threading
 import towpath
+from towpath.testing.waiting import wait_for_handler
 ended = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: ended.set())
 with towpath.connect() as runtime:
@@ -29,7 +30,7 @@ with towpath.connect() as runtime:
         print("line", number, "<script>alert(1)</script>", flush=True)
     runtime.process().report("copies", {"done": 40, "of": "<img src=x>"})
     runtime.process().ready("copies <b>files</b>")
-    ended.wait()
+    wait_for_handler(ended)
 """
 
 

@@ -32,11 +32,12 @@ pytestmark = pytest.mark.processes
 HOLDER = """
 import json, sys, threading
 import towpath
+from towpath.testing.waiting import wait_for_handler
 database, lease = map(json.loads, sys.argv[1:])
 runtime = towpath.connect(database=database, process={"name": "holder", **lease})
 inbox = runtime.queue.inbox("work")
 print(json.dumps([m.id for m in inbox.claim(10)]), flush=True)
-threading.Event().wait()
+wait_for_handler(threading.Event())
 """
 
 

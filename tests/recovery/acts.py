@@ -24,7 +24,7 @@ from towpath.settings import LoggingSettings
 from towpath.testing.journal import Journal
 from towpath.testing.ledger import Ledger, read_ledger
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_until, wait_while_it_goes_on
+from towpath.testing.waiting import wait_for_handler, wait_until, wait_while_it_goes_on
 
 INBOX = "work"
 ASKER = "asker"
@@ -80,7 +80,7 @@ def work(runtime: Runtime, journal: Journal, args: Args) -> None:
     worker = _worker(runtime, journal, args)
     worker.start()
     journal.write(did="started", process=runtime.process().id)
-    stop.wait()
+    wait_for_handler(stop)
     worker.stop()
 
 

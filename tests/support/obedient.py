@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
+import threading
 from pathlib import Path
 
 from towpath import crash
 from towpath.crash import CrashPoint
 from towpath.testing.processes import leave_with_parent, order
+from towpath.testing.waiting import wait_for_handler
 
 
 def main() -> None:
@@ -31,7 +32,7 @@ def main() -> None:
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
             signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored below a shell's background job
             Path(told["ready"]).touch()
-            time.sleep(120)
+            wait_for_handler(threading.Event())
 
 
 if __name__ == "__main__":

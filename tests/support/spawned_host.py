@@ -9,6 +9,7 @@ from tests.support import spawned
 
 import towpath
 from towpath.testing.processes import leave_with_parent, order
+from towpath.testing.waiting import wait_for_handler
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
         host = runtime.actors.host()
         host.start()
         leave_with_parent()
-        stop.wait()
+        wait_for_handler(stop)
         host.stop()
 
 

@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 from towpath.testing.processes import leave_with_parent, order
+from towpath.testing.waiting import wait_for_handler
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     # As Spark's Java process, a child of its own that ends when its standard input does.
     subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
     Path(told["active"], str(os.getpid())).touch()
-    stop.wait()
+    wait_for_handler(stop)
 
 
 if __name__ == "__main__":

@@ -33,13 +33,14 @@ HOST = "here"
 WORKER = """
 import signal, sys, threading
 import towpath
+from towpath.testing.waiting import wait_for_handler
 ended = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: ended.set())
 with towpath.connect() as runtime:
     runtime.queue.inbox("work").claim(10)
     print("ready", runtime.process().id, flush=True)
     runtime.process().ready("works")
-    ended.wait()
+    wait_for_handler(ended)
 print("ended in order", flush=True)
 """
 # Ends at once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,6 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 INTERVAL_S = 0.01
+AWAKE_S = 0.2
 
 
 def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "the condition") -> T:
@@ -42,3 +44,14 @@ def wait_while_it_goes_on(
         elif is_late:
             raise TimeoutError(f"{what} did not come true, and nothing has changed for {still_s:g} s: {seen!r}")
         time.sleep(INTERVAL_S)
+
+
+def wait_for_handler(event: threading.Event) -> None:
+    """Wait in the main thread until a handler of a signal sets the event.
+
+    Handlers run in the main thread. A process that is frozen when a signal comes may get it in another one when it
+    goes on. That does not wake the main thread, so it has to wake up by itself. It must not hold the event's lock when
+    the handler needs it, so it sleeps.
+    """
+    while not event.is_set():
+        time.sleep(AWAKE_S)
