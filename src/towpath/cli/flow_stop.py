@@ -6,6 +6,8 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Protocol, Self
 
@@ -24,19 +26,27 @@ class Stoppable(Protocol):
 
 
 class EndWish:
-    """The wish that something ends, for loops that look at it."""
+    """The wish that something ends, for the loop that waits for it.
+
+    A handler of a signal can interrupt `wait` anywhere and then wish. An event would be locked in that moment.
+    """
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._is_set = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
 
     def stop(self, _: str, /) -> None:
-        self._event.set()
+        self._is_set = True
+        self._bell.put(None)
 
     def wait(self, seconds: float) -> bool:
-        return self._event.wait(seconds)
+        if not self._is_set:
+            with suppress(Empty):
+                self._bell.get(timeout=seconds)
+        return self._is_set
 
     def is_set(self) -> bool:
-        return self._event.is_set()
+        return self._is_set
 
 
 class Stopping:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -132,7 +133,8 @@ def main() -> None:
     with towpath.connect() as runtime:
         traffic = Traffic(runtime, random.Random())  # noqa: S311 - it is a game
         services = traffic.open()
-        while not ended.wait(BEAT_S):
+        while not ended.is_set():  # not its wait, which can hold the lock that the handler needs
+            time.sleep(BEAT_S)
             traffic.go_round()
         for service in services:
             service.stop()

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.realtime
 
 LEASE_S = 1.2
 AWAY_S = 2 * LEASE_S
-COUNTED = 50  # each a commit or two, and a slow disk takes a while for each
+COUNTED = 20  # each a commit or two, and a slow disk takes a while for each
 
 
 @pytest.fixture
