@@ -277,6 +277,13 @@ def test_a_process_that_does_not_register_is_dead_after_its_time() -> None:
     assert (dead.how, dead.is_early) == (DeathKind.NEVER_READY, True)
 
 
+def test_one_that_was_ready_is_silent_also_when_its_beats_are_forgotten() -> None:
+    """Nobody coordinated for a minute after its last beat."""
+    watching = Watching(replace(READY, launched_s=PATIENCE.start_timeout_s + 0.1, beat_s=None))
+    dead, _ = watching.until_dead()
+    assert (dead.how, dead.is_early) == (DeathKind.SILENCE, False)
+
+
 def test_a_process_that_beats_has_all_the_time_to_get_ready() -> None:
     watching = Watching(replace(STARTING, launched_s=900.0, can_be_pinged=True))
     assert watching.live(30.0) == []

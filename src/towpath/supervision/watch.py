@@ -283,7 +283,8 @@ class Watch:
         if not duty.reports:
             return None
         if signs.beat_at is None and signs.pong_at is None:
-            return DeathKind.NEVER_READY if self._is_over(duty, signs, self._patience.start_timeout_s, now) else None
+            how = DeathKind.NEVER_READY if duty.ready_s is None else DeathKind.SILENCE  # its beats are forgotten
+            return how if self._is_over(duty, signs, self._patience.start_timeout_s, now) else None
         return DeathKind.SILENCE if self._is_silent(signs, now) else None
 
     def _is_over(self, duty: Watched, signs: _Signs, timeout_s: float, now: float) -> bool:
