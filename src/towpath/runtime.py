@@ -145,7 +145,7 @@ class Runtime:
                 from towpath.boundary.opening import open_gateway  # loads Arrow
 
                 common = (self.settings, self.database, self.events, self.event_log)
-                self._gateway = open_gateway(*common, self.log, self._clock, self.blocks)
+                self._gateway = open_gateway(*common, lambda: self.log, self._clock, self.blocks)
                 self._closed_with_it.append(self._gateway.close)
                 self._start(GatewayCaretaker(self._gateway, self.settings.gateway, self.events))
             return self._gateway

@@ -91,7 +91,7 @@ def on_kafka(tmp_path_factory: pytest.TempPathFactory, kafka: KafkaServer) -> It
 def another(runtime: Runtime) -> Gateway:
     """A gateway that knows nothing of what an older one was at: as that of a new process."""
     common = (runtime.settings, runtime.database, runtime.events, runtime.event_log)
-    return open_gateway(*common, runtime.log, SystemClock())
+    return open_gateway(*common, lambda: runtime.log, SystemClock())
 
 
 def sent_at_once(runtime: Runtime, data: bytes, format: Format) -> list[Any]:

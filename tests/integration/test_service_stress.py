@@ -108,7 +108,8 @@ def log_janitor(quiet: Quiet) -> LogJanitor:
 def gateway_caretaker(quiet: Quiet) -> GatewayCaretaker:
     runtime = quiet.runtime
     common = (runtime.settings, runtime.database, runtime.events, runtime.event_log)
-    gateway = open_gateway(*common, own_log(quiet), SystemClock())
+    log = own_log(quiet)
+    gateway = open_gateway(*common, lambda: log, SystemClock())
     return GatewayCaretaker(gateway, runtime.settings.gateway, runtime.events)
 
 

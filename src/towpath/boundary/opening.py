@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from towpath.access.block_store import BlockStore
 from towpath.access.blocks import Blocks
 from towpath.boundary.gateway import Gateway
@@ -25,7 +27,7 @@ def open_gateway(
     database: Database,
     events: Events,
     event_log: EventLog,
-    log: Log,
+    log: Callable[[], Log],
     clock: Clock,
     blocks: Blocks | None = None,
 ) -> Gateway:

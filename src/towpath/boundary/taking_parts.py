@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from towpath.access.block_store import BlockStore
 from towpath.access.blocks import Blocks
@@ -34,13 +36,18 @@ class TakingParts:
     settings: Settings
     database: Database
     events: Events
-    log: Log
+    open_log: Callable[[], Log]
     streams: Streams
     uploads: UploadStore
     senders: SenderStore
     blocks: Blocks
     rules: BlockStore
     turnstile: Turnstile = field(default_factory=lambda: Turnstile(AT_ONCE))
+
+    @cached_property
+    def log(self) -> Log:
+        """Opened by the first who sends: uploads can be looked at where there is none."""
+        return self.open_log()
 
     def turn(self) -> AbstractContextManager[None]:
         """To be held while lines are taken: on SQLite by few at a time, and by none before its turn."""

@@ -27,3 +27,10 @@ def open_log(settings: LogSettings, database: Database) -> Log:
             "name a Kafka (kafka://host:port) or a file (sqlite:///path)"
         )
     return SqliteLog(database, settings)
+
+
+def is_in_sqlite(settings: LogSettings, database: Database) -> bool:
+    """Whether the topics are in a SQLite file; who uses PostgreSQL for queues alone has none."""
+    if settings.url == EMBEDDED:
+        return database.dialect == "sqlite"
+    return not settings.url.startswith(KAFKA_PREFIX)

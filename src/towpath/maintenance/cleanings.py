@@ -10,7 +10,7 @@ from towpath.catalog.data_set_janitor import DataSetJanitor
 from towpath.desk.bulk_janitor import BulkJanitor
 from towpath.desk.opening import open_case_janitor
 from towpath.desk.upkeep import DeskUpkeep
-from towpath.log.open import KAFKA_PREFIX
+from towpath.log.open import is_in_sqlite
 from towpath.maintenance.cleaning import Cleaning, Size
 from towpath.maintenance.fetched import fetched, remove_fetched, users_of
 from towpath.maintenance.living import others_alive, told
@@ -64,7 +64,7 @@ def cleanings_of(runtime: Runtime) -> list[Cleaning]:
             _services(lambda: [_uploads(runtime)]),
         ),
     ]
-    if not runtime.settings.log.url.startswith(KAFKA_PREFIX):
+    if is_in_sqlite(runtime.settings.log, runtime.database):
         found.append(_log(runtime))
     return [*found, _database(runtime), _fetched(runtime)]
 

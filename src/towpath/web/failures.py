@@ -57,6 +57,7 @@ _STATUS: dict[type[TowpathError], int] = {
     errors.UploadTooLarge: 413,
     errors.NotYet: 429,
     errors.TooFast: 429,
+    errors.BadSettings: 503,  # of this server: who asks cannot mend them
     errors.LauncherError: 503,
     errors.DatabaseUnavailable: 503,
     errors.CommitUnknown: 503,
@@ -127,7 +128,8 @@ def of_towpath(error: TowpathError) -> Response:
     headers = {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if status in (429, 503) or isinstance(error, errors.RequestRunning):
+    may_pass = status in (429, 503) and not isinstance(error, errors.BadSettings)
+    if may_pass or isinstance(error, errors.RequestRunning):
         headers["Retry-After"] = str(math.ceil(max(RETRY_S, _after_s(error))))
     return failure(status, code_of(type(error)), message_of(error), details_of(error), headers)
 

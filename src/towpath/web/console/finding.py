@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from towpath.access.principal import Principal
 from towpath.desk.masking import MASK, Masks
-from towpath.errors import LogError, Refused
+from towpath.errors import BadSettings, LogError, Refused
 from towpath.flow.audit.sink_readers import parse_coordinates
 from towpath.flow.look import Look, looks
 from towpath.log.topic import Topic
@@ -191,10 +191,10 @@ class Finder:
         return looks(self.runtime.database)
 
     def _topics(self) -> list[Topic]:
-        """None when the log does not answer: other things are found all the same."""
+        """None when the log does not answer, or there is none: other things are found all the same."""
         try:
             return self.runtime.log.topics()
-        except LogError:
+        except (BadSettings, LogError):
             return []
 
 
