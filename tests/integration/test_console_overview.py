@@ -220,6 +220,7 @@ import sys
 import towpath
 from tests.support.console import Visitor, make_user
 from tests.support.flow_world import FLOW, TOPIC, FlowWorld
+from tests.support.http import close_loop
 from towpath.web.app import Surface, build_app
 with towpath.connect(f"sqlite:///{sys.argv[1]}/towpath.db", log={"url": "embedded"}) as runtime:
     world = FlowWorld(runtime)
@@ -232,6 +233,7 @@ with towpath.connect(f"sqlite:///{sys.argv[1]}/towpath.db", log={"url": "embedde
     for path in ("/", "/flows", at, f"{at}/audit?count=yes", f"{at}/reset", f"/topics/{TOPIC}", record, "/find?q=x"):
         visitor.text(path)
     visitor.done(f"{at}/pause")
+close_loop()
 sys.exit("pyspark" in sys.modules)
 """
 

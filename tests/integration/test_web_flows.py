@@ -420,12 +420,12 @@ def test_none_of_it_loads_spark(tmp_path: Path) -> None:
     program = f"""
 import sys
 import towpath
-from tests.support.http import API, Client, make_key, pytest_unconfigure
+from tests.support.http import API, Client, close_loop, make_key
 with towpath.connect("sqlite:///{tmp_path}/t.db") as runtime:
     client = Client(runtime, make_key(runtime))
     asked = ("flows", "flows/x", "flows/x/history", "flows/x/audit", "trace?case=1", "topics", "actors/classes")
     print([client.get(f"{{API}}/{{path}}").status_code for path in asked], "pyspark" in sys.modules)
-pytest_unconfigure()
+close_loop()
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "[200, 404, 404, 404, 404, 200, 200] False\n", done.stderr

@@ -28,8 +28,13 @@ def _event_loop() -> BlockingPortal:
     return _loops.enter_context(start_blocking_portal())
 
 
-def pytest_unconfigure() -> None:
+def close_loop() -> None:
+    """To be done at the end of a process, which would wait for its thread."""
     _loops.close()
+
+
+def pytest_unconfigure() -> None:
+    close_loop()
 
 
 class OnOneLoop(TestClient):
