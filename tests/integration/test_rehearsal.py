@@ -64,7 +64,7 @@ def everything(world: World, name: str) -> dict[str, Any]:
         **desk_tables(runtime.database),
         **{each: rows(runtime.database, f"select * from {each}") for each in WATCHED},
         "ends": {each: runtime.log.ends(each) for each in topics if each.startswith(name)},
-        "groups": {each: runtime.log.positions(each) for each in runtime.log.groups()},
+        "groups": {each: runtime.log.positions(each) for each in runtime.log.groups() if name in each},
         "sink": sorted((world.home / "out.db").read_bytes().splitlines()) if (world.home / "out.db").exists() else None,
         "files": sorted(str(path) for path in (world.home / "flows").rglob("*") if "rehearsal" in path.name),
     }

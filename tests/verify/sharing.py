@@ -40,7 +40,8 @@ class Sharing:
         self._seed: int = config.getoption("--share-seed")
         self._percent: int = config.getoption("--share-percent")
         self._most: int = config.getoption("--share-most")
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[pytest.Item, int] = {}  # not by name: generated cases may have the same
+        self._number = 0  # of the case that runs
         self._reports: list[pytest.TestReport] = []
         self._done = 0
 
@@ -52,7 +53,7 @@ class Sharing:
         chance.shuffle(items)
         if self._percent < 100:
             del items[max(1, len(items) * self._percent // 100) :]
-        self._numbers = {item.nodeid: number for number, item in enumerate(items)}
+        self._numbers = {item: number for number, item in enumerate(items)}
         aside = self._home / f"{ITEMS}.{self._name}"
         aside.write_text(json.dumps([item.nodeid for item in items]))
         aside.rename(self._home / ITEMS)
@@ -63,9 +64,9 @@ class Sharing:
 
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         """True: not ours."""
-        number = self._numbers[item.nodeid]
+        self._number = self._numbers[item]
         try:
-            claim = os.open(self._home / CLAIMS / str(number), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            claim = os.open(self._home / CLAIMS / str(self._number), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except FileExistsError:
             return True
         with os.fdopen(claim, "w") as file:
@@ -81,7 +82,7 @@ class Sharing:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         failed = [each for each in self._reports if each.failed]
         result = {
-            "number": self._numbers[nodeid],
+            "number": self._number,
             "passed": not failed and any(each.passed and each.when == "call" for each in self._reports),
             "took_s": round(sum(each.duration for each in self._reports), 2),
             "text": "\n".join(each.longreprtext for each in failed),
