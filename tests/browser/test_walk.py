@@ -24,7 +24,7 @@ MOST_OF_ONE = 2
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleServer]:
     """One for all pages: who looks changes nothing."""
-    home: Path = tmp_path_factory.mktemp("walk")
+    home: Path = tmp_path_factory.mktemp("walk-" + 12 * "a-long-name")  # no page may become as wide
     with console_runtime(home) as runtime:
         make_user(runtime, "admin")
         ConsoleWorld(runtime, home).fill()

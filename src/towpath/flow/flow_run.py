@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 JOIN_S = 0.2
-LEAVE_S = 5.0  # what stages get to end without Java
+LEAVE_S = 5.0  # what stages get to end without Java, and Java itself when it answers no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class FlowRun:
             self._release()
         for running in self._running:
             if running.error is not None:
-                self._check_java()  # what a stage ends with then tells nobody anything
+                self._check_java(running.error)  # what a stage ends with then tells nobody anything
                 raise running.error
         return {running.ground.stage.name: running.helm.state for running in self._running}
 
@@ -210,8 +210,12 @@ class FlowRun:
     def _work_beside(self) -> int:
         return sum(service.run_once().done for service in self.beside)
 
-    def _check_java(self) -> None:
-        how = None if self._session is None else how_java_ended(self._session)
+    def _check_java(self, error: BaseException | None = None) -> None:
+        """`SparkFailed` when it is gone; `error` is what a stage has ended with."""
+        from py4j.protocol import Py4JNetworkError
+
+        is_cut_off = isinstance(error, ConnectionError | Py4JNetworkError)
+        how = None if self._session is None else how_java_ended(self._session, LEAVE_S if is_cut_off else 0.0)
         if how is None:
             return
         self.stop("Spark's Java process is gone")
