@@ -96,6 +96,7 @@ class Starting(PostgresServer):
     """A server that answers as it is told."""
 
     is_running = True
+    start_timeout_s = 90.0  # PostgreSQL itself may recover for as long as it takes
 
     def __init__(self, answers: Callable[[], bool]) -> None:
         self._answers = answers
