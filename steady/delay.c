@@ -2,8 +2,8 @@
  * Preloaded into all processes of a test. It makes a disk slow, and notes whom a test itself has stopped.
  *
  * fsync, fdatasync and sync_file_range take STEADY_DELAY_MS longer, and are counted. Two of PostgreSQL's programs are left
- * alone, which sync hundreds of files one by one: initdb, which makes an empty server, and the checkpointer at the end of a
- * recovery. Commits, which clients wait for, are slow.
+ * alone, which sync hundreds of files one by one: initdb, which makes an empty server, and the checkpointer, whose work is
+ * greatest at the end of a recovery. Commits, which clients wait for, are slow.
  *
  * A test may stop a process that the stopper has stopped already. When the stopper lets go of it, it must stay where the
  * test wants it: kill() keeps a byte for each process that a test holds by SIGSTOP.

@@ -133,9 +133,10 @@ def main() -> None:
     with towpath.connect() as runtime:
         traffic = Traffic(runtime, random.Random())  # noqa: S311 - it is a game
         services = traffic.open()
-        while not ended.is_set():  # not its wait, which can hold the lock that the handler needs
-            time.sleep(BEAT_S)
+        time.sleep(BEAT_S)  # in place of the event's wait, which can hold the lock that the handler needs
+        while not ended.is_set():
             traffic.go_round()
+            time.sleep(BEAT_S)
         for service in services:
             service.stop()
 
