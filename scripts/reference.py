@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from typer.main import get_command
@@ -363,22 +364,24 @@ def api_type(schema: dict[str, Any]) -> str:
 
 
 def console_page() -> str:
-    from towpath.web.console.all_pages import PAGES as PARTS
+    from towpath.web.console.all_pages import PAGES as ROUTERS
 
+    by_module: dict[str, list[APIRoute]] = {}
+    for router in ROUTERS:
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                by_module.setdefault(route.endpoint.__module__, []).append(route)
     return page(
         "Pages of the console",
         "What `towpath console` shows besides the [JSON API](api.md), and the forms on its pages. For operators: "
         "[Use the console](../how-to/use-the-console.md).",
-        *(part for module in PARTS for part in console_parts(module)),
+        *(part for module, routes in by_module.items() for part in console_parts(sys.modules[module], routes)),
     )
 
 
-def console_parts(module: ModuleType) -> Iterator[str]:
-    from fastapi.routing import APIRoute
-
+def console_parts(module: ModuleType, routes: Sequence[APIRoute]) -> Iterator[str]:
     from towpath.web.asking import scopes_of
 
-    routes = [route for route in module.router.routes if isinstance(route, APIRoute)]
     rows = [
         [f"`{method} {route.path}`", prose(route.description), " or ".join(scopes_of(route)) or "open"]
         for route in routes

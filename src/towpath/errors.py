@@ -115,6 +115,7 @@ TowpathError
 │   ├── TransactionUnknown     the connection broke during commit; it was written whole or not at all
 │   ├── ProducerFenced         a newer producer of the same name has taken over
 │   └── TopicReplaced          the topic was deleted, perhaps made again; old offsets mean nothing now
+│       └── TopicDeleted       it was deleted and not made again, as a Spark source says it
 ├── FlowError              a flow cannot go on
 │   ├── SinkError              a sink took nothing of a request; with the code
 │   │   └── NeedsPerson        a sink refuses every single record: to wait would not help
@@ -438,6 +439,16 @@ class TopicReplaced(LogError):
         which = f"topic {name!r} with the id {id}" if id else f"topic {name!r}"
         now = f"deleted and made again (its id is {found} now)" if found else "deleted"
         super().__init__(f"{which} was {now} while it was being read; start again, with a new checkpoint if any")
+
+
+class TopicDeleted(TopicReplaced):
+    """The topic was deleted while Spark was reading it, and there is no new one of that name.
+
+    A class of its own, because only the class of an error is certain to come through Spark: the rest is text.
+    """
+
+    def __init__(self, name: str, id: str | None) -> None:
+        super().__init__(name, id, None)
 
 
 class BadFlow(Refused):

@@ -30,7 +30,7 @@ from tests.support.sweep import sweep
 
 from towpath.access.role import Role, Scope
 from towpath.runtime import Runtime
-from towpath.web.app import PARTS, Surface, build_app
+from towpath.web.app import ROUTERS, Surface, build_app
 from towpath.web.asking import TOKEN_HEADER, scopes_of
 
 # Whoever can reach the server may ask for these. Nothing is added here without a reason.
@@ -53,7 +53,7 @@ ENDLESS = {"/live"}
 EVERYBODYS = {"/login", "/logout", "/theme", "/complain", "/views", "/views/delete"}
 TRAIL = "access_audit"
 COLUMNS = {"access_session": "hash, id, user_name, address, browser, made_at"}
-_API_ROUTES = [route for part in PARTS for route in part.router.routes if isinstance(route, APIRoute)]
+_API_ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 ALL = [(method, route) for route in (*_API_ROUTES, *PAGE_ROUTES) for method in sorted(route.methods or ())]
 CLOSED = [(method, route) for method, route in ALL if (method, route.path) not in OPEN]
 _HOLE = re.compile(r"{(\w+)(?::\w+)?}")

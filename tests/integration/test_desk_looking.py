@@ -16,7 +16,7 @@ from towpath.clock import to_micros
 from towpath.db.queries import Query
 from towpath.desk.case import Case
 from towpath.desk.case_state import CaseState
-from towpath.desk.export import Form
+from towpath.desk.export import Export, Form
 from towpath.desk.job_state import JobKind
 from towpath.desk.looking import FIRST_DUE
 from towpath.desk.masking import MASK
@@ -80,7 +80,7 @@ def test_the_record_is_read_back_by_its_offset_while_the_log_has_it(world: World
 def test_bodies_that_are_not_text(world: World, odd: bytes) -> None:
     case = world.case(odd)
     assert world.desk.cases.show(case.id).value == odd
-    (line,) = world.desk.export.lines(Selection(flow=FLOW), Form.JSON)
+    (line,) = Export(world.desk.cases).lines(Selection(flow=FLOW), Form.JSON)
     item = json.loads(line)
     assert item.get("value") == odd.decode() if _is_text(odd) else "value_base64" in item
 
@@ -153,8 +153,8 @@ def test_a_viewer_does_not_see_masked_fields_anywhere(world: World) -> None:
     assert view.is_masked
     listed = world.desk.cases.page(Selection(), masks=masks).cases
     lines = [
-        *world.desk.export.lines(Selection(), Form.JSON, masks=masks),
-        *world.desk.export.lines(Selection(), Form.CSV, masks=masks),
+        *Export(world.desk.cases).lines(Selection(), Form.JSON, masks=masks),
+        *Export(world.desk.cases).lines(Selection(), Form.CSV, masks=masks),
     ]
     everything = repr((view, listed, lines, world.desk.cases.body(case.id, masks=masks)))
     # The message quotes what the record had when it failed, which the body that goes out next has not any more.
@@ -214,7 +214,7 @@ def test_who_sees_what_is_a_setting(make_desk: Callable[..., Runtime]) -> None:
 def test_csv_is_read_back_as_it_was_and_runs_nothing(world: World) -> None:
     tricky = b'{"id":1,"city":"a;b,\\"c\\"\\nd"}'
     world.case(tricky, failure=SAID._replace(message="=1+1\nnext"), key=b"@SUM(A1)")
-    rows = list(csv.DictReader(io.StringIO("".join(world.desk.export.lines(Selection(), Form.CSV)))))
+    rows = list(csv.DictReader(io.StringIO("".join(Export(world.desk.cases).lines(Selection(), Form.CSV)))))
     (row,) = rows
     assert row["value"].encode() == tricky
     assert (row["message"], row["key"]) == ("'=1+1\nnext", "'@SUM(A1)")
@@ -222,7 +222,7 @@ def test_csv_is_read_back_as_it_was_and_runs_nothing(world: World) -> None:
 
 def test_an_export_has_every_case_once(world: World) -> None:
     cases = world.cases(450)
-    lines = [json.loads(line) for line in world.desk.export.lines(Selection(flow=FLOW), Form.JSON)]
+    lines = [json.loads(line) for line in Export(world.desk.cases).lines(Selection(flow=FLOW), Form.JSON)]
     assert [line["id"] for line in lines] == [case.id for case in reversed(cases)]
 
 
@@ -240,7 +240,7 @@ def test_what_an_error_record_says_of_masked_fields_is_masked(world: World) -> N
     }
     stray = world.case(JANE, headers=said)
     assert b"jane" not in b"".join(value or b"" for _, value in world.desk.cases.show(stray.id, masks=masks).headers)
-    assert not any("jane" in line for line in world.desk.export.lines(Selection(), Form.JSON, masks=masks))
+    assert not any("jane" in line for line in Export(world.desk.cases).lines(Selection(), Form.JSON, masks=masks))
 
 
 def test_one_record_that_is_nested_too_deep_hides_no_others(world: World) -> None:
@@ -252,7 +252,7 @@ def test_one_record_that_is_nested_too_deep_hides_no_others(world: World) -> Non
         case.id for case in reversed(cases)
     ]
     assert world.desk.cases.show(cases[1].id, masks=masks).value == MASK.encode()
-    assert len(list(world.desk.export.lines(Selection(), Form.CSV, masks=masks))) == 3
+    assert len(list(Export(world.desk.cases).lines(Selection(), Form.CSV, masks=masks))) == 3
     assert not world.desk.cases.page(Selection(text="jane"), masks=masks).cases
     world.desk.edits.edit(cases[1].id, JOHN, seen=world.desk.cases.show(cases[1].id).seen, **BY)
     assert world.desk.cases.show(cases[1].id).edits[0].changes

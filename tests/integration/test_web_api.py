@@ -16,7 +16,7 @@ from tests.support.tables import rows
 from towpath.access.role import Role, Scope
 from towpath.errors import DatabaseUnavailable
 from towpath.runtime import Runtime
-from towpath.web.app import PARTS, build_app
+from towpath.web.app import ROUTERS, build_app
 from towpath.web.asking import scopes_of
 from towpath.web.frame import SECURITY_HEADERS
 from towpath.web.model import GATEWAY, PREFIX
@@ -25,7 +25,7 @@ OPEN = {"/healthz", "/readyz", "/metrics", "/complaints"}  # these two look for 
 
 
 def routes() -> list[APIRoute]:
-    return [route for part in PARTS for route in part.router.routes if isinstance(route, APIRoute)]
+    return [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 
 
 def test_there_are_routes() -> None:

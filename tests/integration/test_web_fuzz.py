@@ -18,9 +18,9 @@ from tests.support.http import Client, error_of, make_key
 
 import towpath
 from towpath.runtime import Runtime
-from towpath.web.app import PARTS
+from towpath.web.app import ROUTERS
 
-ROUTES = [route for part in PARTS for route in part.router.routes if isinstance(route, APIRoute)]
+ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 CHANGES = [route for route in ROUTES if route.methods != {"GET"}]
 NAMES = sorted(
     {name for route in CHANGES if route.body_field for name in route.body_field.field_info.annotation.model_fields}  # type: ignore[union-attr]

@@ -23,7 +23,7 @@ NO_PAGES = frozenset(
     }
 )
 
-ROUTES = [route for part in PAGES for route in part.router.routes if isinstance(route, APIRoute)]
+ROUTES = [route for router in PAGES for route in router.routes if isinstance(route, APIRoute)]
 LOOKS = [route for route in ROUTES if route.methods == {"GET"} and route.path not in NO_PAGES]
 _LINK = re.compile(r'<a\b[^>]*?\bhref="([^"]*)"')
 

@@ -37,6 +37,7 @@ BY_KIND: list[tuple[BaseException, int]] = [
     (errors.TransactionUnknown("cut"), 1),
     (errors.UnknownTopic("clicks"), 2),
     (errors.TopicReplaced("clicks", "a", None), 2),
+    (errors.TopicDeleted("clicks", "a"), 2),
     (errors.UnknownPartition("clicks", 9, 4), 3),
     (errors.BadRecord("a record of 9 bytes", is_too_large=True), 4),
     (errors.BadRecord("the key of a record is bytes"), 0),

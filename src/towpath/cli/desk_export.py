@@ -29,7 +29,7 @@ def export(
     masked: Masked = False,
 ) -> None:
     """Cases with what went into the flow, the newest first: those that are named, or all that match."""
-    from towpath.desk.export import Form
+    from towpath.desk.export import Export, Form
     from towpath.desk.selection import Selection
 
     if form not in list(Form):
@@ -42,7 +42,7 @@ def export(
             selection = Selection(ids=tuple(case.id for case in found_cases(desk, cases)))
         else:
             selection = given.selection(runtime.database.now() // 1000)
-        lines = desk.export.lines(selection, Form(form), masks=masks_of(desk, masked))
+        lines = Export(desk.cases).lines(selection, Form(form), masks=masks_of(desk, masked))
         if output is None:
             for line in lines:
                 sys.stdout.write(safe(line))

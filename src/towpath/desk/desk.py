@@ -1,6 +1,6 @@
 """The desk as persons and programs use it. The command line and the API call only this.
 
-Reading: `cases`, `groups`, `jobs` and `export`. Changing, each by name and with a reason, in one transaction with
+Reading: `cases`, `groups` and `jobs`. Changing, each by name and with a reason, in one transaction with
 history and event: `operate`, `edits`, `groups` and `jobs`. Nothing here loads Spark.
 """
 
@@ -13,7 +13,6 @@ from towpath.db import Database
 from towpath.db.event_log import EventLog
 from towpath.desk.desk_parts import DeskParts, Maker
 from towpath.desk.editing import Editing
-from towpath.desk.export import Export
 from towpath.desk.job_state import JobKind
 from towpath.desk.jobs import Jobs
 from towpath.desk.looking import Looking
@@ -43,7 +42,6 @@ class Desk:
         self.edits = Editing(parts)
         self.jobs = Jobs(parts)
         self.groups = OperatingGroups(parts, self.jobs)
-        self.export = Export(self.cases)
 
     def masks_for(self, role: str) -> Masks:
         """What a role may not see."""

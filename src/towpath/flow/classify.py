@@ -38,6 +38,7 @@ _OWN: dict[type[BaseException], ErrorCode] = {
     errors.PartlyAppended: ErrorCode.LOG_UNAVAILABLE,
     errors.TransactionUnknown: ErrorCode.LOG_UNAVAILABLE,
     errors.UnknownTopic: ErrorCode.TOPIC_NOT_FOUND,
+    errors.TopicDeleted: ErrorCode.TOPIC_NOT_FOUND,
     errors.TopicReplaced: ErrorCode.OFFSET_NOT_AVAILABLE,
     errors.UnknownPartition: ErrorCode.PARTITION_NOT_FOUND,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_NOT_AVAILABLE,
@@ -91,7 +92,7 @@ _FAILED_JOB = "Job aborted due to stage failure"
 _DEAD_WORKER = "Python worker exited unexpectedly"
 _WORKER_FAULT = re.compile(r"^[\w.]*WorkerFault: ", re.MULTILINE)
 _OUT_OF_MEMORY = re.compile(r"^(numpy\.\w+\.\w*)?MemoryError\b|^pyarrow\.lib\.ArrowMemoryError\b", re.MULTILINE)
-_OWN_IN_TEXT = re.compile(r"^towpath\.errors\.(\w+): (.*)", re.MULTILINE)
+_OWN_IN_TEXT = re.compile(r"^towpath\.errors\.(?:\w+\.)?(\w+): ", re.MULTILINE)
 _SOURCE_CONDITIONS = ("PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR", "PYTHON_DATA_SOURCE_ERROR")
 
 
@@ -171,9 +172,7 @@ def _java_code(causes: list[JavaCause]) -> ErrorCode:
 
 def _code_in_text(text: str) -> ErrorCode:
     """Of the text in which Towpath's own data source has failed; it has seen no record's content."""
-    for name, message in reversed(_OWN_IN_TEXT.findall(text)):
-        if name == errors.TopicReplaced.__name__ and " made again " not in message:
-            return ErrorCode.TOPIC_NOT_FOUND
+    for name in reversed(_OWN_IN_TEXT.findall(text)):
         if name in _BY_NAME:
             return _BY_NAME[name]
     return ErrorCode.UNCATEGORISED

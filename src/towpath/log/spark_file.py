@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from towpath.db import Queries, Transaction
 from towpath.db.sqlite import SqliteDatabase
-from towpath.errors import LogUnavailable, TopicReplaced, UnknownTopic
+from towpath.errors import LogUnavailable, TopicDeleted, TopicReplaced, UnknownTopic
 from towpath.log.portions import MOST_BYTES, MOST_RECORDS
 from towpath.log.record_store import RecordStore
 from towpath.log.spark_columns import record_batch
@@ -91,7 +91,7 @@ class LogFile:
         try:
             found = self._topics.read(tx, name)
         except UnknownTopic as error:
-            raise TopicReplaced(name, topic_id, None) from error
+            raise TopicDeleted(name, topic_id) from error
         if found.id != topic_id:
             raise TopicReplaced(name, topic_id, found.id)
         return self._topics.partitions(tx, name)

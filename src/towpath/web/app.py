@@ -58,37 +58,38 @@ from towpath.web.visiting import Hall
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import ModuleType
+
+    from fastapi import APIRouter
 
     from towpath.runtime import Runtime
 
-GATEWAY_PARTS: tuple[ModuleType, ...] = (health, gateway_routes, outlet_routes)
-PARTS: tuple[ModuleType, ...] = (
-    health,
-    access_routes,
-    case_routes,
-    group_routes,
-    job_routes,
-    rehearsal_routes,
-    correction_routes,
-    lane_routes,
-    policy_routes,
-    notice_routes,
-    actor_routes,
-    schedule_routes,
-    data_set_routes,
-    flow_routes,
-    flow_audit_routes,
-    topic_routes,
-    queue_routes,
-    event_routes,
-    process_routes,
-    block_routes,
-    complaint_routes,
-    maintenance_routes,
-    public_routes,
-    gateway_routes,
-    outlet_routes,
+GATEWAY_ROUTERS: tuple[APIRouter, ...] = (health.router, gateway_routes.router, outlet_routes.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    health.router,
+    access_routes.router,
+    case_routes.router,
+    group_routes.router,
+    job_routes.router,
+    rehearsal_routes.router,
+    correction_routes.router,
+    lane_routes.router,
+    policy_routes.router,
+    notice_routes.router,
+    actor_routes.router,
+    schedule_routes.router,
+    data_set_routes.router,
+    flow_routes.router,
+    flow_audit_routes.router,
+    topic_routes.router,
+    queue_routes.router,
+    event_routes.router,
+    process_routes.router,
+    block_routes.router,
+    complaint_routes.router,
+    maintenance_routes.router,
+    public_routes.router,
+    gateway_routes.router,
+    outlet_routes.router,
 )
 # What a route may answer besides what it is for.
 FAILURES: dict[int | str, dict[str, Any]] = {
@@ -154,8 +155,8 @@ class _App(FastAPI):
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             found = super().openapi()
-            for part in PARTS:
-                for route in part.router.routes:
+            for router in ROUTERS:
+                for route in router.routes:
                     if not isinstance(route, APIRoute) or route.path_format not in found["paths"]:
                         continue
                     if scopes := scopes_of(route):
@@ -184,12 +185,12 @@ def bare_app(surface: Surface = Surface.API) -> _App:
     )
     has_pages = surface is Surface.CONSOLE
     failures.register(app, failing.failed if has_pages else None)
-    for part in PAGES if has_pages else ():  # first: open pages ask again and again
-        app.include_router(part.router)
+    for router in PAGES if has_pages else ():  # first: open pages ask again and again
+        app.include_router(router)
     if surface is Surface.GATEWAY:
-        for part in GATEWAY_PARTS:
-            app.include_router(part.router)
+        for router in GATEWAY_ROUTERS:
+            app.include_router(router)
     else:
-        for part in PARTS:  # whoever names its failures one by one says more
-            app.include_router(part.router, responses=part.router.responses or FAILURES)
+        for router in ROUTERS:  # whoever names its failures one by one says more
+            app.include_router(router, responses=router.responses or FAILURES)
     return app

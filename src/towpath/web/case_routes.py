@@ -11,7 +11,7 @@ from fastapi.responses import Response, StreamingResponse
 from towpath.db.searching import LOOK_S
 from towpath.desk.desk_json import case_item, headers_item, text_or_base64
 from towpath.desk.editing import Edited as EditMade
-from towpath.desk.export import Form
+from towpath.desk.export import Export, Form
 from towpath.web.asking import Reader, runtime_of
 from towpath.web.desk_items import Item, case_view
 from towpath.web.desk_models import (
@@ -63,7 +63,7 @@ def count(request: Request, principal: Reader, chosen: Annotated[ChosenCount, Qu
 def export(request: Request, principal: Reader, chosen: Annotated[ChosenExport, Query()]) -> StreamingResponse:
     """All matching cases with their bodies, as JSON lines or CSV. It is written while it is read."""
     desk = runtime_of(request).desk
-    lines = desk.export.lines(chosen.selection(), chosen.form, masks=desk.masks_for(principal.role))
+    lines = Export(desk.cases).lines(chosen.selection(), chosen.form, masks=desk.masks_for(principal.role))
     return StreamingResponse(lines, media_type=MEDIA[chosen.form])
 
 

@@ -1,4 +1,4 @@
-"""Every page of the console; a part of it is a module with a router."""
+"""Every page of the console; a part of it is a router."""
 
 from __future__ import annotations
 
@@ -41,41 +41,41 @@ from towpath.web.console import (
 )
 
 if TYPE_CHECKING:
-    from types import ModuleType
+    from fastapi import APIRouter
 
 # Routes are tried in this order: what open pages ask for again and again comes first.
-PAGES: tuple[ModuleType, ...] = (
-    overview_pages,
-    event_pages,
-    queue_pages,
-    group_pages,
-    case_pages,
-    flow_pages,
-    process_pages,
-    static,
-    session_routes,
-    live,
-    find_pages,
-    flow_acts,
-    flow_audit_pages,
-    trace_pages,
-    topic_pages,
-    upload_pages,
-    data_set_pages,
-    rehearsal_pages,
-    case_changes,
-    case_edit_pages,
-    bulk_pages,
-    job_pages,
-    lane_pages,
-    policy_pages,
-    correction_pages,
-    schedule_pages,  # before the workflow that could be called so
-    workflow_pages,
-    actor_pages,
-    block_pages,
-    complaint_pages,
-    maintenance_pages,
-    notice_pages,
-    access_pages,
+PAGES: tuple[APIRouter, ...] = (
+    overview_pages.router,
+    event_pages.router,
+    queue_pages.router,
+    group_pages.router,
+    case_pages.router,
+    flow_pages.router,
+    process_pages.router,
+    static.router,
+    session_routes.router,
+    live.router,
+    find_pages.router,
+    flow_acts.router,
+    flow_audit_pages.router,
+    trace_pages.router,
+    topic_pages.router,
+    upload_pages.router,
+    data_set_pages.router,
+    rehearsal_pages.router,
+    case_changes.router,
+    case_edit_pages.router,
+    bulk_pages.router,
+    job_pages.router,
+    lane_pages.router,
+    policy_pages.router,
+    correction_pages.router,
+    schedule_pages.router,  # before the workflow that could be called so
+    workflow_pages.router,
+    actor_pages.router,
+    block_pages.router,
+    complaint_pages.router,
+    maintenance_pages.router,
+    notice_pages.router,
+    access_pages.router,
 )

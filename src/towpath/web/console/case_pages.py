@@ -17,7 +17,7 @@ from towpath.desk.case import ERROR, Case
 from towpath.desk.case_state import CaseState
 from towpath.desk.corrections.correction import Suggestion
 from towpath.desk.desk import Desk
-from towpath.desk.export import Form
+from towpath.desk.export import Export, Form
 from towpath.desk.figures import Figures
 from towpath.desk.history import Done
 from towpath.desk.job_state import JobKind
@@ -84,7 +84,7 @@ def export(request: Request, principal: Reader) -> StreamingResponse:
         form = Form(request.query_params.get("form", Form.JSON))
     except ValueError:
         raise BadValue("form: an export is json or csv") from None
-    lines = runtime.desk.export.lines(filter_of(request).selection, form, masks=_masks(runtime, principal))
+    lines = Export(runtime.desk.cases).lines(filter_of(request).selection, form, masks=_masks(runtime, principal))
     headers = {"Content-Disposition": f'attachment; filename="{FILES[form]}"'}
     return StreamingResponse(lines, media_type=MEDIA[form], headers=headers)
 
