@@ -12,10 +12,9 @@ import msgspec
 import pyarrow as pa
 
 from towpath.flow.stateful import Dedupe, header
-from towpath.flow.stateful.dedupe_keeper import DedupeKeeper
+from towpath.flow.stateful.dedupe import DedupeKeeper, DedupeRule
 from towpath.flow.stateful.keeper import ShardState
-from towpath.flow.stateful.rule import Rule
-from towpath.log.spark_columns import ARROW_SCHEMA
+from towpath.log.spark.columns import ARROW_SCHEMA
 
 SENDERS = 4_000  # about those of a shard, of a million in all
 SENT = 1_000_000  # how far each has counted
@@ -25,7 +24,7 @@ NOW_MS = 1_790_000_000_000
 
 def state_of(dedupe: Dedupe, numbers: tuple[int, ...]) -> ShardState:
     """A shard of which every sender has sent these numbers."""
-    keeper, state = DedupeKeeper({TOPIC: Rule.of(TOPIC, (TOPIC,), dedupe)}), ShardState()
+    keeper, state = DedupeKeeper({TOPIC: DedupeRule.of(TOPIC, (TOPIC,), dedupe)}), ShardState()
     at = datetime(2026, 1, 1, tzinfo=UTC)
     for number in numbers:
         rows = [

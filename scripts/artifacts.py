@@ -14,8 +14,17 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-from towpath.spark.artifacts import ELASTICSEARCH, KAFKA, OPENSEARCH, SETS, SPARK_KAFKA, Artifact, sha256_of
-from towpath.spark.ivy import Coordinates, command
+from towpath.spark.artifacts import (
+    ELASTICSEARCH,
+    KAFKA,
+    OPENSEARCH,
+    SETS,
+    SPARK_KAFKA,
+    Artifact,
+    Coordinates,
+    command,
+    sha256_of,
+)
 from towpath.spark.java import Java, find_java
 
 LOCKS = Path(__file__).resolve().parent.parent / "src" / "towpath" / "spark" / "locks"

@@ -17,7 +17,8 @@ from pydantic.fields import FieldInfo
 from typer.main import get_command
 
 import towpath
-from towpath import cli, crash, errors, events, settings
+from towpath import cli, errors, settings
+from towpath.core import crash, events
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "reference"
@@ -213,7 +214,7 @@ def error_parts(error: type[Exception], level: int) -> Iterator[str]:
 
 def own_subclasses(error: type[Exception]) -> list[type[Exception]]:
     """In the order of the source. Subclasses that a user's code or a test made are not Towpath's."""
-    return [child for child in error.__subclasses__() if child.__module__ == errors.__name__]
+    return [child for child in error.__subclasses__() if child.__module__.startswith(f"{errors.__name__}.")]
 
 
 def own_doc(thing: type) -> str:
@@ -364,7 +365,7 @@ def api_type(schema: dict[str, Any]) -> str:
 
 
 def console_page() -> str:
-    from towpath.web.console.all_pages import PAGES as ROUTERS
+    from towpath.web.console.pages import PAGES as ROUTERS
 
     by_module: dict[str, list[APIRoute]] = {}
     for router in ROUTERS:
@@ -380,7 +381,7 @@ def console_page() -> str:
 
 
 def console_parts(module: ModuleType, routes: Sequence[APIRoute]) -> Iterator[str]:
-    from towpath.web.asking import scopes_of
+    from towpath.web.auth import scopes_of
 
     rows = [
         [f"`{method} {route.path}`", prose(route.description), " or ".join(scopes_of(route)) or "open"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from simulation.world import World
-from towpath.supervision.watch import DeclareDead
+from towpath.supervision.coordinator.watch import DeclareDead
 
 BEATING_S = 2.0  # whoever's beats come within this time is not restarted
 ELECTION_TIMEOUTS = 10  # after healing, until there is one group with one coordinator

@@ -9,10 +9,9 @@ from simulation.peer import Peer
 from simulation.process import Process
 from simulation.twins import Twin
 from simulation.world import World
-from towpath.supervision.duty_state import DutyState
-from towpath.supervision.role import Role
-from towpath.supervision.timing import Timing
-from towpath.supervision.watch import Exit, Watched
+from towpath.supervision.coordinator.watch import Exit, Watched
+from towpath.supervision.duties.model import DutyState
+from towpath.supervision.election.election import PeerRole, Timing
 
 WORKERS = 2
 HOPELESS = "hopeless"  # a duty whose process dies before it is ready, always
@@ -128,7 +127,7 @@ class Cluster:
     def trouble_with_group(self, settled_s: float) -> str | None:
         """Why the peers that have lived for a while are not one group with one coordinator."""
         peers = [peer for peer in self.peers if self.world.now - peer.born_at >= settled_s]
-        leaders = [peer for peer in peers if peer.role is Role.COORDINATOR]
+        leaders = [peer for peer in peers if peer.role is PeerRole.COORDINATOR]
         if len(leaders) != 1:
             return f"{len(leaders)} coordinators: {self.picture()}"
         leader = leaders[0]
@@ -141,7 +140,7 @@ class Cluster:
     def trouble_with_term(self) -> str | None:
         """Why the leader of the group does not act."""
         holder = self.coordinator()
-        is_acting = holder is not None and holder.role is Role.COORDINATOR and holder.acting_term()
+        is_acting = holder is not None and holder.role is PeerRole.COORDINATOR and holder.acting_term()
         return None if is_acting else f"the coordinator does not act: {self.picture()}"
 
     def trouble_with_duties(self) -> str | None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from simulation.checks import BEATING_S, Checks
 from simulation.world import World
-from towpath.supervision.duty_state import DutyState
-from towpath.supervision.watch import DeclareDead, Exit
+from towpath.supervision.coordinator.watch import DeclareDead, Exit
+from towpath.supervision.duties.model import DutyState
 
 
 class NotCoordinator(Exception):

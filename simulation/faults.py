@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from simulation.cluster import SIGKILL, Cluster
 from simulation.process import Process
-from towpath.supervision.watch import Exit
+from towpath.supervision.coordinator.watch import Exit
 
 EPISODES = 8
 LONGEST_S = 6.0

@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any
 from simulation.database import NotCoordinator
 from simulation.process import Process
 from simulation.twins import ElectionWithoutTieBreak, Twin
-from towpath.supervision.election import Election
-from towpath.supervision.messages import Ping, Pong, Send
-from towpath.supervision.role import Role
-from towpath.supervision.tenure import Ask, Tenure
-from towpath.supervision.watch import Decision, DeclareDead, GiveUp, Patience, SendPing, Start, Watch, Watched
+from towpath.supervision.coordinator.watch import (
+    Decision,
+    DeclareDead,
+    DutyWatch,
+    GiveUp,
+    SendPing,
+    StartProcess,
+    Watched,
+    WatchTimeouts,
+)
+from towpath.supervision.election.election import Ask, Election, PeerRole, Tenure
+from towpath.supervision.election.messages import Ping, Pong, Send
 
 if TYPE_CHECKING:
     from simulation.cluster import Cluster
@@ -36,7 +43,7 @@ class Peer(Process):
         self._timing = cluster.timing
         self._granted = 0  # the last term that it was given
         self._watch_term = 0
-        self._watch: Watch | None = None
+        self._watch: DutyWatch | None = None
         self._tick_at = float("inf")
         self._is_asking = False
         self._is_looking = False
@@ -56,13 +63,13 @@ class Peer(Process):
         self.after(self._rng.uniform(0, LOOK_S), self._look)
 
     @property
-    def role(self) -> Role | None:
+    def role(self) -> PeerRole | None:
         return self.election.role if self.is_at_work else None
 
     def acting_term(self) -> int:
         """The term under which it may act by its own clock."""
         if self.cluster.twin is Twin.NO_TERM_CHECK:
-            return self._granted if self.election.role is Role.COORDINATOR else 0
+            return self._granted if self.election.role is PeerRole.COORDINATOR else 0
         return self.tenure.term(self.clock())
 
     # The election.
@@ -147,7 +154,7 @@ class Peer(Process):
         if not term or self._is_looking:
             return
         if self._watch is None or term != self._watch_term:
-            self._watch, self._watch_term = Watch(Patience(), self._rng, self.clock()), term
+            self._watch, self._watch_term = DutyWatch(WatchTimeouts(), self._rng, self.clock()), term
         self._is_looking = True
         asked_at = self.clock()
         self.ask(self.cluster.watched, lambda duties: self._decide(term, duties, asked_at), self._stop_looking)
@@ -195,7 +202,7 @@ class Peer(Process):
         except NotCoordinator as error:
             return error
         match act:
-            case Start(name, launch):
+            case StartProcess(name, launch):
                 return database.launch(name, launch)
             case DeclareDead():
                 return database.declare_dead(act, guarded=twin is not Twin.NO_BEAT_CHECK)
@@ -208,7 +215,7 @@ class Peer(Process):
             self.tenure.refused(self.clock())
             self._is_looking = False
             return
-        if isinstance(act, Start) and isinstance(done, int):
+        if isinstance(act, StartProcess) and isinstance(done, int):
             self.cluster.start(act.name, done)
             self.ask(lambda: self.database.launched(act.name, done), lambda _: None)
         if isinstance(act, DeclareDead) and done and not act.is_certain:

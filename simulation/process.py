@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from simulation.database import Database
 from simulation.network import Network
 from simulation.world import World
-from towpath.supervision.messages import Ping, Pong
-from towpath.supervision.watch import Exit
+from towpath.supervision.coordinator.watch import Exit
+from towpath.supervision.election.messages import Ping, Pong
 
 if TYPE_CHECKING:
     from simulation.cluster import Cluster

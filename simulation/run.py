@@ -11,7 +11,7 @@ from simulation.faults import plan_faults, split_without_database
 from simulation.peer import Peer
 from simulation.twins import Twin
 from simulation.world import World
-from towpath.supervision.watch import Exit
+from towpath.supervision.coordinator.watch import Exit
 
 FAULTS_FROM_S = 0.5
 LONGEST_FAULTS_S = 20.0

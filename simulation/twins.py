@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from towpath.supervision.election import Election
-from towpath.supervision.messages import Rank
+from towpath.supervision.election.election import Election
+from towpath.supervision.election.messages import Rank
 
 
 class Twin(StrEnum):

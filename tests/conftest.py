@@ -18,9 +18,9 @@ from tests.support.quiet import LEASE_S, Quiet
 import towpath
 from towpath.runtime import Runtime
 from towpath.settings import Settings
-from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
+from towpath.stack.search import ElasticsearchServer
 from towpath.stack.spark_cluster import SparkCluster
 from towpath.testing import servers
 from towpath.testing.processes import quicken_children

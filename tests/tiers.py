@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from tests.verify.parts import NAMES
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 
 GATE, ANY = "gate", "any"
 POINTS = frozenset(CrashPoint)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from towpath.db import Database
-from towpath.db.queries import Query
+from towpath.db.database import Query
 
 WITHIN_S = 300.0
 LOOK_EVERY_S = 0.02

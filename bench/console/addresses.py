@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from bench.console.filling import INBOXES, LARGEST, OWNER
 from bench.desk.queries import FLOW
-from towpath.web.console.navigation import GROUPS
+from towpath.web.console.layout.page import GROUPS
 
 PLACES = 20
 

@@ -11,7 +11,7 @@ from playwright.sync_api import sync_playwright
 
 from bench.console.filling import LARGEST
 from bench.console.serving import Served
-from towpath.web.asking import SESSION
+from towpath.web.auth import SESSION
 
 ARGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 # Notes when each text stands in the list first.

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from towpath.runtime import Runtime
-from towpath.web.asking import SESSION
+from towpath.web.auth import SESSION
 
 PASSWORD = "a password of a benchmark"  # noqa: S105 - of nobody
 TIMEOUT_S = 120.0

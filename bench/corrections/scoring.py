@@ -9,15 +9,12 @@ from dataclasses import dataclass, replace
 import orjson
 
 from bench.corrections.data_set import DataSet, Failing
-from towpath.desk.corrections.count import Counts
-from towpath.desk.corrections.discovery import discover
-from towpath.desk.corrections.fields import flattened
 from towpath.desk.corrections.knowledge import Knowledge
-from towpath.desk.corrections.proposal import Doubt
-from towpath.desk.corrections.proposing import automatic, examine
-from towpath.desk.corrections.rule_state import RuleState
-from towpath.desk.corrections.tally import Failing as FailingTally
-from towpath.desk.corrections.tally import Taken, Wanted
+from towpath.desk.corrections.learner import discover
+from towpath.desk.corrections.model import Counts, Doubt, RuleState, flattened
+from towpath.desk.corrections.proposer import automatic, examine
+from towpath.desk.corrections.tally import AcceptedTally, TallyScope
+from towpath.desk.corrections.tally import FailedTally as FailingTally
 
 SAMPLE = 5_000
 
@@ -53,8 +50,8 @@ class Score:
 def learned(data: DataSet) -> Knowledge:
     """What is known when all that was taken has been counted, with every rule turned on."""
     rules = discover(data.name, [flattened(each) for each in data.taken[:SAMPLE]])
-    wanted = Wanted.of(rules)
-    counts: Counts = Taken(wanted)(map(orjson.dumps, data.taken))
+    wanted = TallyScope.of(rules)
+    counts: Counts = AcceptedTally(wanted)(map(orjson.dumps, data.taken))
     counts += FailingTally(wanted)(orjson.dumps(each.body) for each in data.before)
     return Knowledge([replace(rule, state=RuleState.ON) for rule in rules], counts)
 

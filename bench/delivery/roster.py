@@ -14,8 +14,8 @@ from bench.environment import towpath_version
 from bench.flow.settings import MASTER, MAX_BATCH_RECORDS, MEMORY
 from bench.flow.workload import PARTITIONS
 from towpath.settings import DatabaseSettings, FlowSettings, ProcessSettings
-from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
+from towpath.stack.search import ElasticsearchServer
 
 Row = tuple[str, str, str]
 

@@ -27,8 +27,8 @@ from bench.flow.workload import PARTITIONS
 from bench.rows_report import Report
 from bench.turns import Act, take_turns
 from towpath.runtime import Runtime
-from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
+from towpath.stack.search import ElasticsearchServer
 from towpath.testing.servers import elasticsearch_server, kafka_server
 
 EVENTS, WARM_UP = "events", "warm-up"

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bench.desk.errors import BODY_BYTES, STAGE, make_flow
-from towpath.desk.case import NewCase
-from towpath.desk.case_id import case_id
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.group_store import GroupStore
-from towpath.flow.error_record import PREFIX
-from towpath.log.headers import encode_headers
+from towpath.desk.cases.model import CaseState, NewCase, case_id
+from towpath.desk.cases.store import CaseStore
+from towpath.desk.groups.store import GroupStore
+from towpath.flow.records.errors import PREFIX
+from towpath.log.record import encode_headers
 from towpath.runtime import Runtime
 
 AT_ONCE = 1_000

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from itertools import islice
 
 from towpath.db import Transaction
-from towpath.desk.intake import Intake
-from towpath.desk.opening import open_intake
-from towpath.flow.codes import ErrorCode
-from towpath.flow.error_record import BatchName, error_records
-from towpath.flow.failure import Failure
-from towpath.flow.stage_store import StageStore
+from towpath.desk.background import open_intake
+from towpath.desk.intake.service import DeskIntake
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.records.errors import BatchName, error_records
+from towpath.flow.stage.store import StageStore
 from towpath.flow.topics import FlowTopics
-from towpath.flow.worker.report import Failed
-from towpath.notify.notice import Notice
+from towpath.flow.worker.report import FailedRecord
+from towpath.notify.model import Notice
 from towpath.runtime import Runtime
 
 AT_ONCE = 5_000
@@ -47,16 +46,16 @@ def append_errors(runtime: Runtime, flow: str, count: int, start: int = 0) -> No
         runtime.log.append(FlowTopics.of(flow).errors, portion)
 
 
-def intake_of(runtime: Runtime) -> Intake:
+def intake_of(runtime: Runtime) -> DeskIntake:
     parts = (runtime.settings, runtime.database, lambda: runtime.log, runtime.events, runtime.event_log)
     return open_intake(*parts, _Nobody())
 
 
-def _failed(start: int, count: int) -> Iterator[Failed]:
+def _failed(start: int, count: int) -> Iterator[FailedRecord]:
     for number in range(start, start + count):
         message = f"no price for article {number} of 'shelf {number % 97}'"
         trace = f"Traceback (most recent call last):\n{_FRAMES}KeyError: {message}\n"
-        failure = Failure(ErrorCode.TRANSFORM_FAILED, "priced", "KeyError", message, trace)
+        failure = RecordFailure(ErrorCode.TRANSFORM_FAILED, "priced", "KeyError", message, trace)
         body = (b'{"number": %d, "text": "' % number).ljust(BODY_BYTES - 2, b"x") + b'"}'
         place = (SOURCE, number % 4, number // 4, 1_700_000_000_000 + number)
-        yield Failed(*place, b"k%d" % number, body, (("source", b"web"),), failure, None, None)
+        yield FailedRecord(*place, b"k%d" % number, body, (("source", b"web"),), failure, None, None)

@@ -18,9 +18,9 @@ from bench.flow.index import Index
 from bench.flow.process import Program, crew
 from bench.flow.workload import bad_events
 from bench.page import ROOT
-from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
+from towpath.stack.search import ElasticsearchServer
 
 EVENTS, WARM_UP_EVENTS = 400_000, 150_000
 WARM_UP, CLEAN, BAD = "bench.desk.warm-up", "bench.desk.clean", "bench.desk.bad"

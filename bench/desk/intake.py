@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from bench.desk.errors import append_errors, intake_of, make_flow
-from towpath.db.queries import Query
+from towpath.db.database import Query
 from towpath.runtime import Runtime
 
 ERRORS = 100_000

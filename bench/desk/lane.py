@@ -8,13 +8,13 @@ from statistics import median
 
 from bench.desk.cases import make_cases, make_topics
 from bench.desk.replay import parts_of
-from towpath.clock import MICROS
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.relay import Relay
-from towpath.desk.replayer import Replayer
-from towpath.desk.sending import Sends
-from towpath.flow.reentry_record import CORRELATION, said_by
+from towpath.core.clock import MICROS
+from towpath.desk.cases.model import CaseState
+from towpath.desk.cases.store import CaseStore
+from towpath.desk.replay.outbox import OutboxWriter
+from towpath.desk.replay.relay import Relay
+from towpath.desk.replay.replayer import Replayer
+from towpath.flow.records.reentry import CORRELATION, said_by
 from towpath.flow.topics import FlowTopics
 from towpath.runtime import Runtime
 
@@ -52,7 +52,9 @@ def _replay(runtime: Runtime, id: str) -> float:
     with runtime.database.transaction() as tx:
         cases = CaseStore(runtime.database)
         found = list(cases.lock(tx, [id]).values())
-        Sends(runtime.database).replay(tx, found, delay_s=DELAY_S, frm=[CaseState.OPEN], who="bench", why="bench")
+        OutboxWriter(runtime.database).replay(
+            tx, found, delay_s=DELAY_S, frm=[CaseState.OPEN], who="bench", why="bench"
+        )
         due_at = cases.read(tx, id).due_at
     if due_at is None:
         raise AssertionError(f"{id} does not wait")

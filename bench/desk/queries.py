@@ -8,16 +8,11 @@ from itertools import count
 from statistics import median
 
 from bench.desk.errors import STAGE, append_errors, intake_of, make_flow
-from towpath.desk.case import Case, NewCase
-from towpath.desk.case_id import case_id
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.fingerprint import Fingerprint
-from towpath.desk.group_store import GroupStore
-from towpath.desk.history import HistoryStore
-from towpath.desk.selection import Selection
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
+from towpath.desk.cases.model import Case, CaseSelection, CaseState, NewCase, case_id
+from towpath.desk.cases.store import CaseStore, HistoryStore
+from towpath.desk.groups.model import Fingerprint
+from towpath.desk.groups.store import GroupStore
+from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.runtime import Runtime
 
 FLOW = "shop"
@@ -60,7 +55,7 @@ def query_times_s(runtime: Runtime) -> dict[str, list[float]]:
             found.append(time.perf_counter() - begun)
         return found
 
-    def listed(selection: Callable[[Case], Selection]) -> Callable[[Case], object]:
+    def listed(selection: Callable[[Case], CaseSelection]) -> Callable[[Case], object]:
         def act(case: Case) -> object:
             with database.read() as tx:
                 return store.page(tx, selection(case), PAGE, before=case.seq)
@@ -73,7 +68,7 @@ def query_times_s(runtime: Runtime) -> dict[str, list[float]]:
 
     def counted(_: Case) -> object:
         with database.read() as tx:
-            return store.count(tx, Selection(flow=FLOW, states=states))
+            return store.count(tx, CaseSelection(flow=FLOW, states=states))
 
     def shown(case: Case) -> object:
         with database.read() as tx:
@@ -82,9 +77,9 @@ def query_times_s(runtime: Runtime) -> dict[str, list[float]]:
 
     return {
         "GROUPS": timed(page_of_groups),
-        "OPEN": timed(listed(lambda case: Selection(flow=FLOW, states=states))),
-        "GROUP": timed(listed(lambda case: Selection(group=case.group_id, states=states))),
-        "CAUSE": timed(listed(lambda case: Selection(flow=FLOW, step=case.step, code=case.code, states=states))),
+        "OPEN": timed(listed(lambda case: CaseSelection(flow=FLOW, states=states))),
+        "GROUP": timed(listed(lambda case: CaseSelection(group=case.group_id, states=states))),
+        "CAUSE": timed(listed(lambda case: CaseSelection(flow=FLOW, step=case.step, code=case.code, states=states))),
         "COUNT": timed(counted),
         "SHOW": timed(shown),
     }
@@ -109,13 +104,13 @@ def take_s(runtime: Runtime) -> float:
 def _some(runtime: Runtime) -> list[Case]:
     """Cases from everywhere in the table."""
     with runtime.database.read() as tx:
-        (newest,) = CaseStore(runtime.database).page(tx, Selection(), 1)
+        (newest,) = CaseStore(runtime.database).page(tx, CaseSelection(), 1)
         wanted = [max(1, newest.seq * part // TIMES) for part in range(1, TIMES + 1)]
         return [CaseStore(runtime.database).find(tx, str(seq)) for seq in wanted]
 
 
 def _fingerprint(number: int) -> Fingerprint:
-    return Fingerprint.of(Failure(ErrorCode.TRANSFORM_FAILED, f"step-{number % 50}", f"Error{number}", "no"))
+    return Fingerprint.of(RecordFailure(ErrorCode.TRANSFORM_FAILED, f"step-{number % 50}", f"Error{number}", "no"))
 
 
 def _case(number: int, marks: list[Fingerprint], ids: dict[str, int], now: int) -> NewCase:

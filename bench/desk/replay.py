@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bench.desk.cases import make_cases, make_topics
-from towpath.desk.job_state import JobKind, JobState
-from towpath.desk.job_store import JobStore
-from towpath.desk.opening import blobs_of
-from towpath.desk.outbox_store import OutboxStore
-from towpath.desk.selection import Selection
-from towpath.desk.sending_parts import SendingParts
-from towpath.flow.reentry_record import CORRELATION, said_by
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.actions.job_store import JobState, JobStore
+from towpath.desk.cases.blobs import blobs_of
+from towpath.desk.cases.model import CaseSelection
+from towpath.desk.replay.outbox import OutboxStore, ReplayContext
+from towpath.flow.records.reentry import CORRELATION, said_by
 from towpath.flow.topics import FlowTopics
 from towpath.runtime import Runtime
 
@@ -64,16 +63,16 @@ def running(runtime: Runtime) -> Iterator[None]:
         services.stop(GRACE_S)
 
 
-def parts_of(runtime: Runtime) -> SendingParts:
+def parts_of(runtime: Runtime) -> ReplayContext:
     """What relay and replayer are made of."""
     blob = blobs_of(runtime.settings).read
     common = (runtime.settings, runtime.database, runtime.events, runtime.event_log)
-    return SendingParts.of(*common, runtime.log, runtime.process, blob)
+    return ReplayContext.of(*common, runtime.log, runtime.process, blob)
 
 
 def _order(runtime: Runtime, group: int) -> None:
     """Replay a group, and wait until the job has ended and everything is sent."""
-    job = runtime.desk.jobs.plan(JobKind.REPLAY, Selection(group=group), who="bench", why="bench", begin=True)
+    job = runtime.desk.jobs.plan(JobKind.REPLAY, CaseSelection(group=group), who="bench", why="bench", begin=True)
     jobs, outbox = JobStore(runtime.database), OutboxStore(runtime.database)
     while True:
         with runtime.database.read() as tx:

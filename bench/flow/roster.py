@@ -9,8 +9,8 @@ from bench.flow import rsyslog
 from bench.flow.peers import PEERS
 from bench.flow.settings import CHUNK, MASTER, MAX_BATCH_RECORDS, MEMORY
 from bench.flow.workload import PARTITIONS
-from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
+from towpath.stack.search import ElasticsearchServer
 
 ABSENT = "—"
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.log.workload import TOPIC
 from towpath.log import Log, NewRecord
-from towpath.log.spark_source import read_batch, read_stream
+from towpath.log.spark.source import read_batch, read_stream
 
 SINK = "noop"
 SEEN_WITHIN_S = 60.0

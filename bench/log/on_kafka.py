@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from bench.log import plain_kafka
 from bench.log.workload import PARTITIONS, TOPIC, Batch, batches, rate, reading_rate
-from towpath.log.kafka_log import KafkaLog
+from towpath.log.kafka.log import KafkaLog
 from towpath.settings import LogSettings
 
 

@@ -10,8 +10,8 @@ from uuid import uuid4
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from bench.log.workload import Batch
-from towpath.log.kafka_appender import producer_properties
-from towpath.log.kafka_reader import PROPERTIES
+from towpath.log.kafka.log import PROPERTIES
+from towpath.log.kafka.producer import producer_properties
 from towpath.settings import LogSettings
 
 SERVED_EVERY = 1_000

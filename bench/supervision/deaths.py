@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from bench.supervision.ground import duty, is_all_ready, pid, until
-from towpath.clock import to_datetime
+from towpath.core.clock import to_datetime
 from towpath.runtime import Runtime
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.page import ROOT
 from towpath.runtime import Runtime, connect
-from towpath.supervision.duty import Duty
+from towpath.supervision.duties.model import Duty
 
 UP_S = 600.0
 LOOK_S = 0.02

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from towpath.access.role import Role
+from towpath.access.roles import Role
 from towpath.runtime import Runtime, connect
 
 ROOT = Path(__file__).resolve().parents[2]

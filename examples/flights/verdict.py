@@ -11,7 +11,7 @@ from examples.flights.client import Client
 from examples.flights.oracle import Answers, Read
 from examples.flights.station import FLOW, CommandFailed, Station
 
-from towpath.desk.selection import Selection
+from towpath.desk.cases.model import CaseSelection
 from towpath.runtime import Runtime
 
 PAGE = 1000
@@ -66,7 +66,7 @@ def cases_by_step(runtime: Runtime, flow: str = "flights") -> Counter[str]:
     found: Counter[str] = Counter()
     before = None
     while True:
-        page = runtime.desk.cases.page(Selection(flow=flow), limit=PAGE, before=before)
+        page = runtime.desk.cases.page(CaseSelection(flow=flow), limit=PAGE, before=before)
         found.update(case.step or "" for case in page.cases)
         if page.next is None:
             return found

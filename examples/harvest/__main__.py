@@ -17,7 +17,7 @@ from examples.harvest.web.sites import FIRST_DAY, SECOND_DAY, small_web
 from examples.harvest.workflow import HARVEST, PARTS, Begin, Harvest, Plan
 
 from towpath.errors import TowpathError
-from towpath.queue.state import MessageState
+from towpath.queue.states import MessageState
 from towpath.runtime import Runtime
 
 SHOWN = ("harvest", "whole", "recrawl", *PARTS)

@@ -10,7 +10,7 @@ from examples.harvest.extract import extract
 
 from towpath import Flow, Runtime, expect, table, topic
 from towpath.errors import FlowHalted, NotTheOnlyOne
-from towpath.flow.pilot import PilotState
+from towpath.flow.stage import StageState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,6 +75,6 @@ def run_to_end(runtime: Runtime, flow: Flow) -> None:
                 raise
             time.sleep(RETRY_S)
     states = run.wait()
-    halted = [stage for stage, state in states.items() if state is PilotState.HALTED]
+    halted = [stage for stage, state in states.items() if state is StageState.HALTED]
     if halted:
         raise FlowHalted(f"{flow.name} needs a person: `towpath flow state {flow.name}` says why")

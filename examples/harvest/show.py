@@ -10,10 +10,10 @@ from examples.harvest.home import Home
 from examples.harvest.search import Hit, counts_by_site
 from examples.harvest.workflow import MAY_START, PARTS, PEOPLE
 
-from towpath.actors.spawned import spawned_of
+from towpath.actors.spawner.store import spawned_of
 from towpath.catalog import DataSet
-from towpath.queue.message import Message
-from towpath.queue.state import TERMINAL
+from towpath.queue.model import Message
+from towpath.queue.states import TERMINAL
 from towpath.runtime import Runtime
 
 LOOK_S = 0.3

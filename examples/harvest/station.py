@@ -16,9 +16,9 @@ from examples.harvest.parts.leftovers import know_removals
 from examples.harvest.workflow import ACTORS, PARTS, PEOPLE
 
 import towpath
-from towpath import logs
-from towpath.actors.phase import LIVE
-from towpath.actors.spawned import SpawnedStore, spawned_of
+from towpath.actors.instance import LIVE
+from towpath.actors.spawner.store import SpawnedStore, spawned_of
+from towpath.core import logs
 from towpath.errors import UnknownActor
 from towpath.runtime import Runtime
 

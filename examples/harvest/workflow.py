@@ -9,7 +9,7 @@ from typing import Any
 from examples.harvest.parts.order import Order
 
 from towpath.actors import Actor, End, Failed, Resume, Turn, Wait, state
-from towpath.actors.spawner import Spawner
+from towpath.actors.spawner.spawner import Spawner
 from towpath.errors import BadState, RequestDied
 
 HARVEST = "harvest"

@@ -47,12 +47,26 @@ class Mutation:
         return "".join(difflib.unified_diff(*lines, path, path, n=1))
 
 
-def mutations_of(source: str) -> list[Mutation]:
-    """All of them in the order of their places, each text once."""
+def mutations_of(source: str, without: frozenset[str] = frozenset()) -> list[Mutation]:
+    """All of them in the order of their places, each text once; definitions of the names `without` are left alone."""
     finder = _Finder(source)
-    finder.visit(ast.parse(source))
+    tree = ast.parse(source)
+    tree.body = [each for each in tree.body if without.isdisjoint(_defined(each))]
+    finder.visit(tree)
     found = {(each.start, each.stop, each.after): each for each in finder.found}
     return [found[place] for place in sorted(found)]
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    """The names that a statement of a module gives to something."""
+    match statement:
+        case ast.ClassDef() | ast.FunctionDef():
+            return {statement.name}
+        case ast.Assign():
+            return {node.id for each in statement.targets for node in ast.walk(each) if isinstance(node, ast.Name)}
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            return {name}
+    return set()
 
 
 class _Finder(ast.NodeVisitor):

@@ -40,7 +40,7 @@ def mutants_of(core: Core) -> list[Mutant]:
     return [
         Mutant(name, mutation)
         for name, path in zip(core.sources, core.source_paths, strict=True)
-        for mutation in mutations_of(path.read_text(encoding="utf-8"))
+        for mutation in mutations_of(path.read_text(encoding="utf-8"), core.without)
     ]
 
 
@@ -56,7 +56,7 @@ class Notes:
     def __init__(self, core: Core, folder: Path = FOLDER, *, keep_killed: bool = False) -> None:
         self._path = folder / f"{core.name.replace(' ', '-')}.jsonl"
         program = Path(__file__).with_name("mutations.py")
-        self._head = [_digest([program, *core.source_paths]), _digest(core.test_paths)]
+        self._head = [_digest([program, *core.source_paths]) + " ".join(sorted(core.without)), _digest(core.test_paths)]
         self.fates = self._read(keep_killed)
 
     def _read(self, keep_killed: bool) -> dict[str, Fate]:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from soak.delivery.plan import Plan
 from soak.delivery.run import soak
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import Strategy
 
 INTERRUPTED = 130
 

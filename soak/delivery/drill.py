@@ -29,8 +29,8 @@ from soak.delivery.verdict import Verdict, judge
 from towpath.errors import TowpathError
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
-from towpath.testing.journal import Journal
 from towpath.testing.processes import ChildProcess
+from towpath.testing.queue_ledger import Journal
 from towpath.testing.servers import kafka_server, postgres_server
 
 BEGIN_S = 180.0  # until the first driver works, on a busy machine

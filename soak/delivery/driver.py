@@ -13,9 +13,9 @@ from pathlib import Path
 from soak.delivery.flow import chain
 from soak.queue.connecting import connect_patiently
 from towpath import Flow
+from towpath.core.logs import configure
 from towpath.errors import DatabaseError, LogError, NotTheOnlyOne
-from towpath.flow.flow_run import FlowRun
-from towpath.logs import configure
+from towpath.flow.run.flow_run import FlowRun
 from towpath.runtime import Runtime
 from towpath.settings import LoggingSettings
 from towpath.testing.processes import leave_with_parent, order

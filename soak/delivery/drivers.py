@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from soak.delivery import tree
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildProcess
-from towpath.testing.waiting import wait_until
 
 COUNT = 2
 STOP_S = 120.0

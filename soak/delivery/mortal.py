@@ -12,7 +12,7 @@ from towpath.errors import ServerFailed
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
 from towpath.stack.server import Server
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 LONGEST_AWAY_S = 4.0
 GONE_S = 30.0

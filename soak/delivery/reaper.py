@@ -16,7 +16,7 @@ from soak.delivery.books import Books, Open
 from soak.delivery.drivers import Drivers
 from soak.delivery.mortal import Mortal
 from soak.delivery.plan import Strike, Target
-from towpath.testing.journal import Journal
+from towpath.testing.queue_ledger import Journal
 
 TICK_S = 0.1
 PROGRESS_S = 60.0

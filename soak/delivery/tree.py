@@ -13,7 +13,7 @@ PROC = Path("/proc")
 CRUMB = ".at"  # the end of a file that a worker maps into its memory as long as it has a task in hand
 TRAIL = "trail"  # the directory of files that a worker maps until it ends
 # What Spark forks its Python workers from, with what flows need loaded or without it; they have its command line.
-DAEMONS = (b"towpath.flow.worker_daemon", b"pyspark.daemon")
+DAEMONS = (b"towpath.flow.worker.daemon", b"pyspark.daemon")
 
 
 class Process(NamedTuple):

@@ -14,9 +14,9 @@ import towpath
 from soak.flow.memory import Memory, memory_of
 from soak.flow.producer import PARTITIONS
 from towpath import Flow, topic
-from towpath.events import Event, EventKind
-from towpath.flow.sinks.nowhere import Nowhere
-from towpath.flow.template import Template
+from towpath.core.events import Event, EventKind
+from towpath.flow.sinks.sink import NullSink
+from towpath.flow.sinks.template import Template
 from towpath.runtime import Runtime
 from towpath.testing.servers import kafka_server
 
@@ -56,7 +56,7 @@ def _flow() -> Flow:
         event["seen"] = True
         return event
 
-    flow.load(marked, Nowhere(Template("nowhere"), None, None))
+    flow.load(marked, NullSink(Template("nowhere"), None, None))
     return flow
 
 

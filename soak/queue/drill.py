@@ -31,9 +31,9 @@ from towpath.db import Database
 from towpath.errors import DatabaseError, SchemaError
 from towpath.queue import MessageState
 from towpath.queue.outbox import reply_inbox
-from towpath.testing.ledger import Ledger, read_ledger, read_processes, verify_schema
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildProcess
-from towpath.testing.waiting import wait_until
+from towpath.testing.queue_ledger import QueueLedger, read_ledger, read_processes, verify_schema
 
 ROOT = Path(__file__).parents[2]
 TICK_S = 0.05
@@ -55,7 +55,7 @@ class Progress:
 class Outcome:
     """What is left of a run: the tables, and what the crew went through."""
 
-    ledger: Ledger
+    ledger: QueueLedger
     crew: Crew
     faults: tuple[str, ...]
     read_again: int  # answers whose reading was forgotten by a server that crashed

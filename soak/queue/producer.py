@@ -17,8 +17,8 @@ from towpath import Runtime
 from towpath.errors import CommitUnknown, DatabaseUnavailable, DuplicateMessage, RequestDied
 from towpath.queue import Outbox
 from towpath.queue.payload import new_id
-from towpath.testing.journal import Entry, Journal, entries
 from towpath.testing.processes import leave_with_parent, order
+from towpath.testing.queue_ledger import Entry, Journal, entries
 
 PAUSE_S = 0.2
 STEP_S = 0.02

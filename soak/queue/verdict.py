@@ -8,11 +8,10 @@ from pathlib import Path
 
 from soak.queue.drill import Outcome
 from soak.queue.plan import PRODUCERS, Plan, handled_journal, sent_journal
-from towpath.events import EventKind
+from towpath.core.events import EventKind
 from towpath.queue import MessageState
-from towpath.queue.state import TERMINAL
-from towpath.testing.accounting import handled_again, problems
-from towpath.testing.journal import Entry, entries
+from towpath.queue.states import TERMINAL
+from towpath.testing.queue_ledger import Entry, entries, handled_again, problems
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from typing import Any
 from soak.queue.connecting import connect_patiently
 from soak.queue.plan import ASYNCHRONOUS, SYNCHRONOUS
 from towpath import Message
-from towpath.logs import configure
-from towpath.queue.worker import Worker
+from towpath.core.logs import configure
+from towpath.queue.consumers import Worker
 from towpath.settings import LoggingSettings
-from towpath.testing.journal import Journal
+from towpath.testing.clock import wait_for_handler
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_for_handler
+from towpath.testing.queue_ledger import Journal
 
 THREADS = 4
 LONGEST_WORK_S = 0.01

@@ -14,10 +14,10 @@ from soak.up.project import CommandFailed, Project
 from soak.up.sender import Sender
 from soak.up.verdict import Verdict, judge
 from soak.up.work import FLOW
-from towpath.desk.case_state import CaseState
+from towpath.desk.cases.model import CaseState
 from towpath.errors import TowpathError
 from towpath.runtime import Runtime, connect
-from towpath.supervision.duty_state import DutyState
+from towpath.supervision.duties.model import DutyState
 
 READY_S = 300.0
 REST_S = 600.0

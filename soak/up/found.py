@@ -11,10 +11,9 @@ from datetime import datetime
 from pathlib import Path
 
 from soak.up.work import ACTOR, FLOW, SOURCE
-from towpath.actors.phase import Phase
-from towpath.desk.selection import Selection
-from towpath.flow.ledger import Ledger
-from towpath.flow.ledger_row import BatchState
+from towpath.actors.instance import Phase
+from towpath.desk.cases.model import CaseSelection
+from towpath.flow.delivery.ledger import BatchState, Ledger
 from towpath.runtime import Runtime
 
 PAGE = 1000
@@ -44,7 +43,7 @@ def _cases(runtime: Runtime) -> Counter[tuple[int, str]]:
     found: Counter[tuple[int, str]] = Counter()
     before = None
     while True:
-        page = runtime.desk.cases.page(Selection(flow=FLOW), limit=PAGE, before=before)
+        page = runtime.desk.cases.page(CaseSelection(flow=FLOW), limit=PAGE, before=before)
         found.update((int(case.key or b""), str(case.state)) for case in page.cases)
         if page.next is None:
             return found

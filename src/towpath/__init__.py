@@ -1,19 +1,21 @@
 """Towpath: fault-tolerant data flows on Apache Spark that never lose a message and can prove it."""
 
+import typing
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from towpath.boundary.upload_sinks import collect, result
+if typing.TYPE_CHECKING:
     from towpath.errors import TowpathError
     from towpath.flow.flow import Flow, expect
-    from towpath.flow.sinks.files import files
-    from towpath.flow.sinks.index import index
-    from towpath.flow.sinks.table import table
-    from towpath.flow.topic_reference import topic
+    from towpath.flow.graph.sources import topic
+    from towpath.flow.sinks.files.sink import files
+    from towpath.flow.sinks.index.sink import index
+    from towpath.flow.sinks.table.sink import table
+    from towpath.gateway.outlet.sinks import collect, result
     from towpath.queue import Answer, GiveBack, Message, MessageState, Queue
     from towpath.runtime import Runtime, connect
     from towpath.settings import Settings
+
 
 __all__ = [
     "Answer",
@@ -45,14 +47,14 @@ _HOMES = {
     "Runtime": "towpath.runtime",
     "Settings": "towpath.settings",
     "TowpathError": "towpath.errors",
-    "collect": "towpath.boundary.upload_sinks",
+    "collect": "towpath.gateway.outlet.sinks",
     "connect": "towpath.runtime",
     "expect": "towpath.flow.flow",
-    "files": "towpath.flow.sinks.files",
-    "index": "towpath.flow.sinks.index",
-    "result": "towpath.boundary.upload_sinks",
-    "table": "towpath.flow.sinks.table",
-    "topic": "towpath.flow.topic_reference",
+    "files": "towpath.flow.sinks.files.sink",
+    "index": "towpath.flow.sinks.index.sink",
+    "result": "towpath.gateway.outlet.sinks",
+    "table": "towpath.flow.sinks.table.sink",
+    "topic": "towpath.flow.graph.sources",
 }
 
 

@@ -12,52 +12,48 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from towpath import settings as settings_module
-from towpath.access.access import Access
-from towpath.access.blocks import Blocks
-from towpath.actors.actors import Actors
-from towpath.catalog.data_set_janitor import DataSetJanitor
-from towpath.catalog.data_sets import DataSets
-from towpath.clock import Clock, SystemClock
+from towpath.access.service import AccessService
+from towpath.actors.service import Actors
+from towpath.blocks.service import BlockService
+from towpath.catalog.data_sets.service import DataSetJanitor, DataSets
+from towpath.core.clock import Clock, SystemClock
+from towpath.core.events import Event, Events
+from towpath.core.logs import log_event
+from towpath.core.service import Service
 from towpath.db import Transaction, open_database
 from towpath.db.event_log import EventLog
 from towpath.db.processes import Heartbeat, Identity, Process, leave_at_once, record_start, record_stop
 from towpath.errors import DatabaseError, TowpathError
-from towpath.events import Event, Events
 from towpath.log import Log, open_log
-from towpath.log.janitor import LogJanitor
 from towpath.log.open import KAFKA_PREFIX
-from towpath.log.sqlite_log import SqliteLog
-from towpath.logs import log_event
-from towpath.notify.notify import Notify
+from towpath.log.sqlite.log import LogJanitor, SqliteLog
+from towpath.notify.service import NotifyService
 from towpath.queue import Queue
-from towpath.service import Service
 from towpath.settings import Settings
-from towpath.supervision.enrolment import enrol
-from towpath.supervision.given_launch import given_launch
-from towpath.supervision.host import this_host
+from towpath.supervision.duties.launch import enrol, given_launch
+from towpath.supervision.peers.socket import this_host
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from towpath.boundary.gateway import Gateway
-    from towpath.boundary.outlet import Outlet
-    from towpath.catalog.complaints import Complaints
-    from towpath.desk.corrections.corrections import Corrections
+    from towpath.catalog.complaints.service import Complaints
+    from towpath.desk.background import DeskPart, DeskServices
+    from towpath.desk.corrections.service import CorrectionService
     from towpath.desk.desk import Desk
-    from towpath.desk.desk_part import DeskPart
-    from towpath.desk.desk_services import DeskServices
-    from towpath.desk.lane_desk import LaneDesk
-    from towpath.desk.policy_desk import PolicyDesk
+    from towpath.desk.policies.service import PolicyService
     from towpath.desk.rehearsal import Rehearsal
-    from towpath.desk.rehearsals import Rehearsals
+    from towpath.desk.rehearsal_queue import RehearsalService
+    from towpath.desk.replay.lane_service import LaneService
     from towpath.flow.flow import Flow
-    from towpath.flow.flow_run import FlowRun
-    from towpath.supervision.duty_desk import DutyDesk
-    from towpath.supervision.hands import Hands
-    from towpath.supervision.opening import Opening
-    from towpath.supervision.steward import Steward
-    from towpath.supervision.supervisor import Supervisor
-    from towpath.supervision.udp import UdpSocket
+    from towpath.flow.run.flow_run import FlowRun
+    from towpath.gateway.outlet.service import Outlet
+    from towpath.gateway.service import Gateway
+    from towpath.supervision.duties.process_control import ProcessControl
+    from towpath.supervision.peers.socket import UdpSocket
+    from towpath.supervision.service import DutyService
+    from towpath.supervision.supervisor import SupervisionContext, Supervisor
+    from towpath.supervision.up import Steward
+
 
 logger = logging.getLogger(__name__)
 
@@ -89,7 +85,7 @@ class Runtime:
         self._process: Process | None = None
         self._log: Log | None = None
         self._desk: Desk | None = None
-        self._corrections: Corrections | None = None
+        self._corrections: CorrectionService | None = None
         self._gateway: Gateway | None = None
         self._outlet: Outlet | None = None
         self._is_closed = False
@@ -100,9 +96,11 @@ class Runtime:
         self.queue = Queue(self.database, settings.queue, self.events, self.event_log, self.process)
         self.actors = Actors(settings, self.queue)
         self.data_sets = DataSets(self.database, self.event_log)
-        self.notify = Notify(self.database, settings.notify, self.queue, self.events, self.event_log)
-        self.access = Access(self.database, settings.access, self.events, self.event_log, lambda: self.process().id)
-        self.blocks = Blocks(self.database, self.event_log, self._clock)
+        self.notify = NotifyService(self.database, settings.notify, self.queue, self.events, self.event_log)
+        self.access = AccessService(
+            self.database, settings.access, self.events, self.event_log, lambda: self.process().id
+        )
+        self.blocks = BlockService(self.database, self.event_log, self._clock)
         if given_launch() is not None:
             self._enrol_or_close()
 
@@ -128,9 +126,9 @@ class Runtime:
         """What people do about errors, made when first asked for: most processes have no use for it."""
         with self._lock:
             if self._desk is None:
-                from towpath.desk.corrections.correct_act import correct_maker
+                from towpath.desk.actions.actions import JobKind
+                from towpath.desk.corrections.act import correct_maker
                 from towpath.desk.desk import Desk  # loads Arrow
-                from towpath.desk.job_state import JobKind
 
                 makers = {JobKind.CORRECT: correct_maker(self.settings.desk, self.database, self._blob)}
                 self._desk = Desk(self.settings, self.database, self.event_log, self.actors, lambda: self.log, makers)
@@ -141,8 +139,8 @@ class Runtime:
         """What clients send, made when first asked for, with what looks after senders that do not come back."""
         with self._lock:
             if self._gateway is None:
-                from towpath.boundary.caretaker import GatewayCaretaker
-                from towpath.boundary.opening import open_gateway  # loads Arrow
+                from towpath.gateway.factory import open_gateway  # loads Arrow
+                from towpath.gateway.janitor import GatewayCaretaker
 
                 common = (self.settings, self.database, self.events, self.event_log)
                 self._gateway = open_gateway(*common, lambda: self.log, self._clock, self.blocks)
@@ -153,7 +151,7 @@ class Runtime:
     @property
     def complaints(self) -> Complaints:
         """What readers say about documents."""
-        from towpath.catalog.complaints import Complaints  # loads Arrow
+        from towpath.catalog.complaints.service import Complaints  # loads Arrow
 
         common = (self.database, self.settings.complaints, self.events, self.event_log)
         return Complaints(*common, self.blocks, lambda: self.log)
@@ -163,52 +161,48 @@ class Runtime:
         """Results for clients, and what they have of them; made when first asked for."""
         with self._lock:
             if self._outlet is None:
-                from towpath.boundary.upload_opening import open_outlet
+                from towpath.gateway.factory import open_outlet
 
                 self._outlet = open_outlet(self.settings, self.database, self.event_log)
             return self._outlet
 
     def upload_services(self) -> list[Service]:
         """What uploads need beside the gateway, ready to be started in this process."""
-        from towpath.boundary.upload_opening import open_upload_services
+        from towpath.gateway.factory import open_upload_services
 
         common = (self.settings, self.database, self.events, self.event_log)
         return open_upload_services(*common, lambda: self.log, clock=self._clock)
 
     @property
-    def policies(self) -> PolicyDesk:
+    def policies(self) -> PolicyService:
         """What is done about the errors of flows."""
-        from towpath.desk.policy_desk import PolicyDesk
+        from towpath.desk.policies.service import PolicyService
 
-        return PolicyDesk(self.database, self.event_log, self._blob)
+        return PolicyService(self.database, self.event_log, self._blob)
 
     @property
-    def lanes(self) -> LaneDesk:
+    def lanes(self) -> LaneService:
         """Where records wait that are to be tried again."""
-        from towpath.desk.lane_desk import LaneDesk
+        from towpath.desk.replay.lane_service import LaneService
 
-        return LaneDesk(self.database, self.event_log)
+        return LaneService(self.database, self.event_log)
 
     def desk_services(self, only: Collection[DeskPart] | None = None) -> DeskServices:
         """What the desk does by itself, all of it or some parts, ready to be started in this process."""
-        from towpath.desk.bulk_janitor import BulkJanitor
-        from towpath.desk.corrections.mender import LearnedMender
-        from towpath.desk.desk_part import DeskPart
-        from towpath.desk.desk_services import DeskServices
-        from towpath.desk.opening import open_case_janitor, open_intake
-        from towpath.desk.rehearsals import Rehearser
-        from towpath.desk.relay import Relay
-        from towpath.desk.replayer import Replayer
-        from towpath.desk.sending_parts import SendingParts
-        from towpath.desk.upkeep import DeskUpkeep
-        from towpath.desk.watch import DeskWatch
+        from towpath.desk.background import DeskPart, DeskServices, DeskWatch, open_case_janitor, open_intake
+        from towpath.desk.corrections.act import LearnedAutoEditor
+        from towpath.desk.janitor import BulkJanitor, DeskUpkeep
+        from towpath.desk.rehearsal_queue import Rehearser
+        from towpath.desk.replay.outbox import ReplayContext
+        from towpath.desk.replay.relay import Relay
+        from towpath.desk.replay.replayer import Replayer
 
         told, desk = self.notify.notices, self.settings.desk
         common = (self.settings, self.database)
-        sending = SendingParts.of(*common, self.events, self.event_log, self.log, self.process, self._blob)
+        sending = ReplayContext.of(*common, self.events, self.event_log, self.log, self.process, self._blob)
 
         def intake() -> list[Service]:
-            mender = LearnedMender(self.database)
+            mender = LearnedAutoEditor(self.database)
             return [open_intake(*common, lambda: self.log, self.events, self.event_log, told, mender)]
 
         def jobs() -> list[Service]:
@@ -236,14 +230,14 @@ class Runtime:
         return DeskServices(self.database, {part: make[part]() for part in make if only is None or part in only})
 
     @property
-    def corrections(self) -> Corrections:
+    def corrections(self) -> CorrectionService:
         """What was learned about the records of flows, and what may be mended by it: kept in memory once it is read."""
         with self._lock:
             if self._corrections is None:
-                from towpath.desk.corrections.corrections import Corrections
+                from towpath.desk.corrections.service import CorrectionService
 
                 parts = (self.database, self.events, self.event_log, lambda: self.log, self.spark, self._blob)
-                self._corrections = Corrections(*parts)
+                self._corrections = CorrectionService(*parts)
             return self._corrections
 
     @property
@@ -254,21 +248,21 @@ class Runtime:
         return Rehearsal(self.settings, self.database, self.events, self.spark, self._blob)
 
     @property
-    def rehearsals(self) -> Rehearsals:
+    def rehearsals(self) -> RehearsalService:
         """The same where no Spark is: asked for here, carried out where the desk runs."""
-        from towpath.desk.rehearsals import Rehearsals
+        from towpath.desk.rehearsal_queue import RehearsalService
 
-        return Rehearsals(self.database, self.settings.desk, self.queue, self.actors, self.event_log)
+        return RehearsalService(self.database, self.settings.desk, self.queue, self.actors, self.event_log)
 
     def _blob(self, name: str) -> bytes:
-        from towpath.desk.opening import blobs_of
+        from towpath.desk.cases.blobs import blobs_of
 
         return blobs_of(self.settings).read(name)
 
     def spark(self, name: str = "towpath") -> SparkSession:
         """The Spark session of this process, started when first asked for, that can read this runtime's topics."""
-        from towpath.boundary.collected_frame import told_root
-        from towpath.boundary.result_files import uploads_root
+        from towpath.gateway.outlet.sinks import told_root
+        from towpath.gateway.outlet.store import uploads_root
         from towpath.spark.session import build_session  # loads pyspark and Java
 
         session = build_session(self.settings.spark, name, connector=self.settings.log.url.startswith(KAFKA_PREFIX))
@@ -276,46 +270,46 @@ class Runtime:
 
     def flow(self, flow: Flow) -> FlowRun:
         """A flow, ready to be started in this process."""
-        from towpath.boundary.result_files import with_absolute_root
-        from towpath.boundary.upload_opening import open_flow_services
-        from towpath.desk.replays import UploadReplays
-        from towpath.flow.flow_run import FlowRun, Parts  # loads pyspark
+        from towpath.desk.record_queries import UploadReplays
+        from towpath.flow.run.flow_run import FlowContext, FlowRun  # loads pyspark
         from towpath.flow.topics import FlowTopics
+        from towpath.gateway.factory import open_flow_services
+        from towpath.gateway.outlet.store import with_absolute_root
 
         settings = with_absolute_root(self.settings)
         common = (settings, self.database, self.events, self.event_log)
         replays = UploadReplays(self.database, lambda: self.log)
         under_way = replays.are_under_way
         beside = open_flow_services(*common, lambda: self.log, self.spark, flow, under_way, clock=self._clock)
-        parts = Parts(*common, self.log, self.spark, self.process().id)
+        parts = FlowContext(*common, self.log, self.spark, self.process().id)
         error_topic = None if flow.error_topic == FlowTopics.of(flow.name).errors else flow.error_topic
         self.policies.declare(flow.name, error_topic, flow.rules)
         return FlowRun(parts, flow, beside)
 
     @property
-    def duties(self) -> DutyDesk:
+    def duties(self) -> DutyService:
         """What has to run, and what people wish of it."""
-        from towpath.supervision.duty_desk import DutyDesk
+        from towpath.supervision.service import DutyService
 
-        return DutyDesk(self.database, self.event_log, this_host(self.settings.supervision), self._hands)
+        return DutyService(self.database, self.event_log, this_host(self.settings.supervision), self._hands)
 
     def supervisor(self, number: int, udp: UdpSocket) -> Supervisor:
         """A peer, ready to be started in this process; it speaks through that socket."""
-        from towpath.supervision.opening import open_supervisor
+        from towpath.supervision.supervisor import open_supervisor
 
         launch = self.process().identity.launch or 0
         return open_supervisor(self._supervision_parts(number), number, udp, launch, self._clock)
 
     def steward(self) -> Steward:
         """Who coordinates while there is no peer."""
-        from towpath.supervision.opening import open_steward
+        from towpath.supervision.supervisor import open_steward
 
         return open_steward(self._supervision_parts(NO_PEER), self._clock)
 
-    def _supervision_parts(self, number: int) -> Opening:
-        from towpath.supervision.opening import Opening
+    def _supervision_parts(self, number: int) -> SupervisionContext:
+        from towpath.supervision.supervisor import SupervisionContext
 
-        return Opening(
+        return SupervisionContext(
             self.settings,
             self.database,
             self.events,
@@ -327,11 +321,11 @@ class Runtime:
             number,
         )
 
-    def _hands(self) -> Hands:
-        from towpath.supervision.hands import Hands
-        from towpath.supervision.opening import open_launchers
+    def _hands(self) -> ProcessControl:
+        from towpath.supervision.duties.process_control import ProcessControl
+        from towpath.supervision.supervisor import open_launchers
 
-        return Hands(self.database, open_launchers(self.settings.supervision))
+        return ProcessControl(self.database, open_launchers(self.settings.supervision))
 
     def process(self) -> Process:
         """This process as others see it, registered when first asked for, with the services that keep it alive."""

@@ -18,12 +18,12 @@ from tests.support.commands import run, started
 from tests.unit.test_docs import DOCS, examples
 
 import towpath
-from towpath.flow.ledger import Ledger
-from towpath.flow.pilot import Pilot
-from towpath.flow.stage_store import StageStore
+from towpath.flow.delivery.ledger import Ledger
+from towpath.flow.stage import StageMachine
+from towpath.flow.stage.store import StageStore
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.timeout(300)  # each of them waits for Spark to start
 
@@ -130,7 +130,7 @@ def send(runtime: Runtime, *documents: dict[str, object]) -> None:
 def halt(runtime: Runtime) -> None:
     """As if an earlier run had come to an end that a person has to look at."""
     stages, owner, now = StageStore(runtime.database), runtime.process().id, runtime.database.now()
-    pilot = Pilot.new(now).started(now).halted("somebody has to look at it", now)
+    pilot = StageMachine.new(now).started(now).halted("somebody has to look at it", now)
     with runtime.database.transaction() as tx:
         stages.ensure(tx, "steered", "events", {"topics": []})
         stages.take(tx, "steered", "events", owner)

@@ -14,7 +14,7 @@ from tests.support.commands import sigint
 from tests.support.tables import rows
 
 from towpath.runtime import connect
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 REQUESTS = 200
 TIMEOUT_S = 110
@@ -30,7 +30,7 @@ def workers_in(directory: Path) -> list[int]:
                 words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
             except OSError:
                 continue  # it has just ended
-            if "towpath.demo.worker" in words and str(directory) in words:
+            if "towpath.demo.queue_worker" in words and str(directory) in words:
                 found.append(int(entry.name))
     return found
 

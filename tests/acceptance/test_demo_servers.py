@@ -15,8 +15,8 @@ import pytest
 from tests.acceptance.test_demo_shop import TABLE
 
 from towpath.runtime import connect
-from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
+from towpath.stack.search import ElasticsearchServer
 
 TIMEOUT_S = 170
 _OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy of the shell is not for this machine

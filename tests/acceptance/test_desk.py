@@ -17,19 +17,18 @@ from tests.support.leases import LONG_LEASE
 
 import towpath
 from towpath import Flow, files, topic
-from towpath.desk.case import Case
-from towpath.desk.case_state import LIVE, CaseState
-from towpath.desk.corrections.corrections import Corrections
-from towpath.desk.corrections.rule import RuleKind
-from towpath.desk.job_state import JobKind, JobState
-from towpath.desk.places import DeskPlaces
-from towpath.desk.rehearsal import Rehearsal, Verdict
-from towpath.desk.selection import Selection
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.actions.job_store import JobState
+from towpath.desk.cases.model import LIVE, Case, CaseSelection, CaseState
+from towpath.desk.corrections.model import RuleKind
+from towpath.desk.corrections.service import CorrectionService
+from towpath.desk.record_queries import DeskPlaceSource
+from towpath.desk.rehearsal import Rehearsal, RehearsalVerdict
 from towpath.flow.audit.audit import Audit
 from towpath.log import NewRecord
 from towpath.policy import correct, exponential, ignore, linear, repeat, repeat_after, salvage
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,7 +127,7 @@ class Walk:
         database = self.runtime.database
 
         def audited() -> dict[str, Any] | None:
-            found = Audit(database, self.runtime.log, NAME, None, None, DeskPlaces(database)).run().to_json()
+            found = Audit(database, self.runtime.log, NAME, None, None, DeskPlaceSource(database)).run().to_json()
             return found if found["is_balanced"] else None
 
         found = wait_until(audited, timeout_s=30, what="a balanced audit")
@@ -138,7 +137,7 @@ class Walk:
 
     def case(self, kind: str) -> Case:
         """The newest case of a kind."""
-        return self.desk.cases.page(Selection(body=f'"kind": "{kind}"'), limit=1).cases[0]
+        return self.desk.cases.page(CaseSelection(body=f'"kind": "{kind}"'), limit=1).cases[0]
 
     def settled(self, case: Case) -> Case:
         return self.desk.cases.show(case.id).case
@@ -254,7 +253,7 @@ def many_at_once(walk: Walk) -> None:
     group = walk.case("shells").group_id
     assert walk.desk.groups.show(group).group.cases == {CaseState.OPEN: MANY}
     positions = walk.runtime.log.positions(f"towpath.{NAME}.{SOURCE}")
-    job = walk.desk.jobs.plan(JobKind.REPLAY, Selection(group=group), name="again, all of them", begin=True, **BY)
+    job = walk.desk.jobs.plan(JobKind.REPLAY, CaseSelection(group=group), name="again, all of them", begin=True, **BY)
     walk.serve()
     ended = walk.desk.jobs.show(job.id).job
     assert (ended.state, ended.done, ended.refused) == (JobState.FINISHED, MANY, 0)
@@ -272,11 +271,11 @@ def after_a_fix(walk: Walk) -> None:
     walk.flow = made_flow(str(walk.mood), str(walk.home / "results"), knows_shells=True)
     runtime = walk.runtime
     rehearsal = Rehearsal(runtime.settings, runtime.database, runtime.events, runtime.spark, runtime._blob)
-    assert rehearsal.rehearse(group, old, most=100).counts == {Verdict.SAME: 100}
+    assert rehearsal.rehearse(group, old, most=100).counts == {RehearsalVerdict.SAME: 100}
     tried = rehearsal.rehearse(group, walk.flow, most=500)
-    assert tried.counts == {Verdict.LOADS: 500}
+    assert tried.counts == {RehearsalVerdict.LOADS: 500}
     assert walk.loaded()["shells"] == 0
-    walk.desk.jobs.plan(JobKind.REPLAY, Selection(group=group), begin=True, **BY)
+    walk.desk.jobs.plan(JobKind.REPLAY, CaseSelection(group=group), begin=True, **BY)
     walk.serve()
     walk.turn()
     assert walk.loaded()["shells"] == MANY
@@ -286,7 +285,7 @@ def after_a_fix(walk: Walk) -> None:
 def learned(walk: Walk) -> None:
     """The postcode decides the city: learned from what has loaded, and done once a person has turned it on."""
     runtime = walk.runtime
-    corrections = Corrections(
+    corrections = CorrectionService(
         runtime.database, runtime.events, runtime.event_log, lambda: runtime.log, runtime.spark, runtime._blob
     )
     corrections.learn(NAME)
@@ -299,7 +298,7 @@ def learned(walk: Walk) -> None:
     walk.send("good", 3, city=None)
     walk.turn()
     walk.turn()
-    assert [each.state for each in walk.desk.cases.page(Selection(states=tuple(LIVE), code=8)).cases] == []
+    assert [each.state for each in walk.desk.cases.page(CaseSelection(states=tuple(LIVE), code=8)).cases] == []
     assert len(corrections.touched(rule.id)) == 3
 
 
@@ -312,5 +311,5 @@ def in_the_end(walk: Walk) -> None:
         "abandoned": 2,
     }
     assert walk.loaded() == walk.sent - Counter({"useless": 1, "noise": 3, "never": 1})
-    live = walk.desk.cases.page(Selection(states=tuple(sorted(LIVE)))).cases
+    live = walk.desk.cases.page(CaseSelection(states=tuple(sorted(LIVE)))).cases
     assert {case.state for case in live} == {CaseState.IGNORED}

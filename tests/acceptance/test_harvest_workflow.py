@@ -18,10 +18,10 @@ from examples.harvest.web.sites import Site
 from examples.harvest.workflow import HARVEST, MAY_START, PEOPLE, Begin, Harvest, Plan
 
 from towpath import Runtime
-from towpath.actors.phase import Phase
+from towpath.actors.instance import Phase
 from towpath.catalog import DataSetState
-from towpath.catalog.directory import directory_of, make_directory, place_of
-from towpath.testing.waiting import wait_until
+from towpath.catalog.data_sets.directory import directory_of, make_directory, place_of
+from towpath.testing.clock import wait_until
 
 HOSTS = ("a.test", "b.test")
 

@@ -17,8 +17,8 @@ from tests.support.commands import TOWPATH
 from tests.unit.test_docs import DOCS, examples
 
 from towpath.settings import load
-from towpath.stack.ports import free_port
-from towpath.testing.waiting import wait_until
+from towpath.stack.daemon import free_port
+from towpath.testing.clock import wait_until
 
 PAGE = DOCS / "how-to" / "send-and-receive.md"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from towpath.stack import processes
-from towpath.testing.waiting import wait_until
+from towpath.core import os_processes as processes
+from towpath.testing.clock import wait_until
 
 SERVERS = ["kafka", "elasticsearch", "postgres"]
 TIMEOUT_S = 240
@@ -60,17 +60,17 @@ def project(tmp_path: Path) -> Iterator[Project]:
     made.towpath("stack", "reset", "--yes")
 
 
-def running() -> list[processes.Running]:
-    found = (processes.find(int(path.name)) for path in processes.PROC.iterdir() if path.name.isdigit())
+def running() -> list[processes.RunningProcess]:
+    found = (processes.find_process(int(path.name)) for path in processes.PROC.iterdir() if path.name.isdigit())
     return [it for it in found if it is not None]
 
 
-def living(numbers: set[int]) -> list[processes.Running]:
+def living(numbers: set[int]) -> list[processes.RunningProcess]:
     """The processes of these numbers and groups, and their children: PostgreSQL's have groups of their own."""
     return [it for it in running() if not numbers.isdisjoint({it.pid, it.group, parent_of(it.pid)})]
 
 
-def at_work_in(directories: set[str]) -> list[processes.Running]:
+def at_work_in(directories: set[str]) -> list[processes.RunningProcess]:
     return [it for it in running() if any(it.is_marked(directory) for directory in directories)]
 
 

@@ -10,7 +10,7 @@ from tests.support.chromium import People
 from tests.support.desk_world import World
 from tests.support.hands import HANDS, act
 
-from towpath.desk.job_state import JobState
+from towpath.desk.actions.job_store import JobState
 from towpath.runtime import Runtime
 
 MANY = 10_000

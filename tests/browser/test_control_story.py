@@ -15,9 +15,9 @@ from tests.support.flow_world import FlowWorld
 from tests.support.hands import HANDS, act
 from tests.support.supervised import LONG_SILENT_S, WORKER, keeping, sections
 
-from towpath.flow.pilot import PilotState
+from towpath.flow.stage import StageState
 from towpath.runtime import Runtime
-from towpath.supervision.duty_state import DutyState
+from towpath.supervision.duties.model import DutyState
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_a_flow_is_paused_and_goes_on(people: People, runtime: Runtime, hand: st
     expect(page.locator(".notice")).to_contain_text("ann has asked it to pause")
     wish = world.stage().wish
     assert wish is not None
-    world.move(PilotState.PAUSED)  # as the stage would do it at its next turn
+    world.move(StageState.PAUSED)  # as the stage would do it at its next turn
     expect(page.locator("#flow-now")).to_contain_text("is paused")
     act(page, use, "Resume", why="the shop is open")
     expect(page.get_by_text("ann has asked it to resume")).to_be_visible()

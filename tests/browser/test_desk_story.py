@@ -12,8 +12,7 @@ from tests.support.chromium import People, Watched
 from tests.support.desk_scene import DeskScene
 from tests.support.hands import HANDS, Hand
 
-from towpath.desk.case_state import CaseState
-from towpath.desk.selection import Selection
+from towpath.desk.cases.model import CaseSelection, CaseState
 from towpath.runtime import Runtime
 
 BAD = b'{"id":17,"city":"Ulm","sum":1.10000000000000000001}'
@@ -121,6 +120,6 @@ def test_selected_and_all_that_match_are_different_buttons(people: People, scene
     use.press(selected.get_by_role("button", name="Abandon"))
     expect(page.get_by_role("status")).to_contain_text("2")
     desk = scene.runtime.desk
-    assert desk.cases.count(Selection(states=(CaseState.ABANDONED,))) == 2
+    assert desk.cases.count(CaseSelection(states=(CaseState.ABANDONED,))) == 2
     use.press(page.get_by_role("link", name=re.compile("Replay all .* that match")))
     expect(page.get_by_role("heading", level=1)).to_contain_text("3")

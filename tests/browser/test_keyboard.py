@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.support.chromium import People
 
 from towpath.runtime import Runtime
-from towpath.web.console.navigation import GROUPS
+from towpath.web.console.layout.page import GROUPS
 
 
 def test_keys(people: People, runtime: Runtime) -> None:

@@ -11,10 +11,9 @@ import pytest
 from tests.support.sweep import sweep
 from tests.support.tables import by_hand, events, rows
 
-from towpath.access.audit_store import Asked
-from towpath.access.outcome import Outcome
-from towpath.access.role import Role, Scope
-from towpath.db.by_hand import commit_by_hand
+from towpath.access.changes import AuditRequest, ChangeOutcome
+from towpath.access.roles import Role, Scope
+from towpath.db.event_log import commit_by_hand
 from towpath.errors import (
     BadName,
     BadValue,
@@ -233,7 +232,7 @@ def test_many_names_from_one_address_wait_too(make_runtime: Callable[..., Runtim
     assert type(caught.value) is NotLoggedIn
 
 
-ASKED = Asked("ada", "key:1", "do", "it", "r-1")
+ASKED = AuditRequest("ada", "key:1", "do", "it", "r-1")
 
 
 def test_the_trail_says_what_came_of_it(runtime: Runtime) -> None:
@@ -246,7 +245,12 @@ def test_the_trail_says_what_came_of_it(runtime: Runtime) -> None:
         1 / 0  # noqa: B018
     changes.refused(ASKED, "not today")
     came = [(row.outcome, row.reason) for row in runtime.access.trail()][::-1]
-    assert [outcome for outcome, _ in came] == [Outcome.DONE, Outcome.REFUSED, Outcome.FAILED, Outcome.REFUSED]
+    assert [outcome for outcome, _ in came] == [
+        ChangeOutcome.DONE,
+        ChangeOutcome.REFUSED,
+        ChangeOutcome.FAILED,
+        ChangeOutcome.REFUSED,
+    ]
     done, refused, *others = (reason for _, reason in came)
     assert done == ""
     assert "'bob'" in refused
@@ -272,7 +276,7 @@ def test_done_is_written_with_the_change(runtime: Runtime) -> None:
 def test_pages_of_the_trail(runtime: Runtime) -> None:
     access = runtime.access
     for number in range(6):
-        access.changes.refused(Asked(f"who{number % 2}", "x", "do", f"it{number % 3}"), str(number))
+        access.changes.refused(AuditRequest(f"who{number % 2}", "x", "do", f"it{number % 3}"), str(number))
     assert [row.reason for row in access.trail(limit=2)] == ["5", "4"]
     assert [row.reason for row in access.trail(who="who1")] == ["5", "3", "1"]
     assert [row.reason for row in access.trail(subject="it2")] == ["5", "2"]
@@ -281,7 +285,7 @@ def test_pages_of_the_trail(runtime: Runtime) -> None:
 
 
 def test_what_nobody_can_store_is_spelled_out(runtime: Runtime) -> None:
-    runtime.access.changes.refused(Asked("a\x00", "b", "c\ud800", "d" * 10_000), "e\x00")
+    runtime.access.changes.refused(AuditRequest("a\x00", "b", "c\ud800", "d" * 10_000), "e\x00")
     [row] = runtime.access.trail()
     assert (row.who, row.what, len(row.subject), row.reason) == ("a\\0", "c\\ud800", 500, "e\\0")
 

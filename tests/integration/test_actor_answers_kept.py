@@ -11,7 +11,7 @@ from tests.support.tables import rows
 from tests.support.upkeep import DAY_S, Scene
 
 from towpath.actors import Actor, End, Failed, Resume, Sleep, Turn, Wait, state
-from towpath.actors.phase import LIVE, Phase
+from towpath.actors.instance import LIVE, Phase
 from towpath.queue import Inbox
 
 Make = Callable[..., Quiet]

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.support.actors import Count, Counter, Theatre
 
-from towpath.actors.claiming import Claimed, Claimer
-from towpath.actors.phase import Phase
+from towpath.actors.engine.run import ClaimedInstance, Claimer
+from towpath.actors.instance import Phase
 from towpath.db import Transaction
 from towpath.errors import CommitUnknown
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 RUNS = 60  # more than a host runs at once: the next are claimed with the commit of those before
 # So few that each place is filled in the commit that frees it: with more of them a host waits until there is room for
@@ -52,14 +52,16 @@ class Breaking:
         monkeypatch.setattr(Claimer, "claim", lambda *given: self._alone(*given))
         monkeypatch.setattr(Claimer, "claim_in", lambda *given: self._breaking(*given))
 
-    def _alone(self, claimer: Claimer, limit: int, disabled: frozenset[str]) -> list[Claimed]:
+    def _alone(self, claimer: Claimer, limit: int, disabled: frozenset[str]) -> list[ClaimedInstance]:
         self._way = "alone"
         try:
             return self._claim(claimer, limit, disabled)
         finally:
             self._way = "with states"
 
-    def _breaking(self, claimer: Claimer, tx: Transaction, limit: int, disabled: frozenset[str]) -> list[Claimed]:
+    def _breaking(
+        self, claimer: Claimer, tx: Transaction, limit: int, disabled: frozenset[str]
+    ) -> list[ClaimedInstance]:
         claimed = self._claim_in(claimer, tx, limit, disabled)
         if claimed and self._way not in self.ways:
             self.ways.append(self._way)

@@ -15,10 +15,9 @@ from tests.support.tables import by_hand, events, rows
 from tests.support.upkeep import DAY_S, Scene
 
 from towpath.actors import End, Turn
-from towpath.actors.instance import Instance, inbox_of
-from towpath.actors.phase import Phase
-from towpath.actors.starting import Start
-from towpath.testing.waiting import wait_until
+from towpath.actors.instance import Instance, Phase, inbox_of
+from towpath.actors.turn import ActorStart
+from towpath.testing.clock import wait_until
 
 Make = Callable[..., Quiet]
 
@@ -102,7 +101,7 @@ def test_one_that_lives_stays(scene: Scene) -> None:
 
 
 def test_many_in_several_commits(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("towpath.actors.actor_janitor.MOST_PER_COMMIT", 2)
+    monkeypatch.setattr("towpath.actors.engine.recovery.MOST_PER_COMMIT", 2)
     assert scene.run(Parent, Gather([1] * 5)) == 5
     shift(15 * DAY_S, scene.quiet)
     assert scene.clean() == 5
@@ -128,8 +127,8 @@ def test_one_whose_process_still_works_stays(scene: Scene) -> None:
 # A start that comes while its instance is deleted
 
 
-def start_of(child: Instance) -> Start:
-    return Start(child.actor, child.instance, "Count", {"upto": 1})
+def start_of(child: Instance) -> ActorStart:
+    return ActorStart(child.actor, child.instance, "Count", {"upto": 1})
 
 
 def test_a_start_that_is_being_sent_saves_it(scene: Scene) -> None:

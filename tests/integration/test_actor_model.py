@@ -26,14 +26,13 @@ from hypothesis.stateful import (
 from tests.support.quiet import LEASE_S, Quiet
 from tests.support.scripted import OUT, SLEEP_S, TIMEOUT_S, WORK, Driven, Scripted, Step
 
-from towpath import crash
 from towpath.actors import Turn
-from towpath.actors.instance import inbox_of
-from towpath.actors.intake import Intake
-from towpath.actors.phase import Phase
-from towpath.actors.reviving import Reviver
-from towpath.crash import Armed, Crashed
-from towpath.crash import CrashPoint as P
+from towpath.actors.engine.intake import ActorIntake
+from towpath.actors.engine.recovery import InstanceRecovery
+from towpath.actors.instance import Phase, inbox_of
+from towpath.core import crash
+from towpath.core.crash import Armed, Crashed
+from towpath.core.crash import CrashPoint as P
 from towpath.errors import DatabaseError, NotRunning, UnknownActor
 from towpath.queue import MessageState
 from towpath.settings import Settings
@@ -291,11 +290,11 @@ def test_the_model_for_long() -> None:
 
 
 def starts_while_it_runs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Intake, "_may_begin", lambda intake, instance, message, disabled: instance)
+    patch.setattr(ActorIntake, "_may_begin", lambda intake, instance, message, disabled: instance)
 
 
 def nobody_frees_the_dead(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reviver, "free_the_dead", lambda reviver: 0)
+    patch.setattr(InstanceRecovery, "free_the_dead", lambda reviver: 0)
 
 
 def sends_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
@@ -306,7 +305,7 @@ def sends_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_looks_for_what_was_ended_by_hand(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reviver, "look_for_strays", lambda reviver: 0)
+    patch.setattr(InstanceRecovery, "look_for_strays", lambda reviver: 0)
 
 
 @pytest.mark.part("matrix")

@@ -19,12 +19,12 @@ from tests.support.actors import (
 from tests.support.sweep import sweep
 
 from towpath.actors import End, Sleep, Turn
-from towpath.actors.phase import Phase
+from towpath.actors.instance import Phase
 from towpath.db import Transaction
 from towpath.errors import BadName, BadState
 from towpath.queue.payload import new_id
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_a_run_from_start_to_end(theatre: Theatre) -> None:

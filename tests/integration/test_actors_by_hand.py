@@ -16,10 +16,10 @@ from tests.support.actors import (
 from tests.support.tables import events
 
 from towpath.actors import End, Sleep, Wait
-from towpath.actors.phase import Phase
+from towpath.actors.instance import Phase
 from towpath.errors import NotAsleep, NotRunning, UnknownActor
 from towpath.queue import MessageState
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_abort_of_a_sleeping_one(theatre: Theatre) -> None:

@@ -11,13 +11,13 @@ from tests.support.cli import CommandLine
 from tests.support.quiet import Quiet, shift
 from tests.support.scripted import InThisThread
 
-from towpath import crash
 from towpath.actors import Turn
-from towpath.actors.phase import Phase
-from towpath.actors.starting import Start
+from towpath.actors.instance import Phase
+from towpath.actors.turn import ActorStart
 from towpath.cli.output import plain
-from towpath.crash import Armed, Crashed, CrashPoint
-from towpath.testing.waiting import wait_until
+from towpath.core import crash
+from towpath.core.crash import Armed, Crashed, CrashPoint
+from towpath.testing.clock import wait_until
 
 TIMEOUT_S = 50.0
 
@@ -131,6 +131,6 @@ def rounds(host: Any) -> None:
 def test_what_is_printed_of_it(command: CommandLine, theatre: Theatre, variables: dict[str, str]) -> None:
     assert plain("boom \ud800\udfff") == "boom \\ud800\\udfff"
     Doer.actions["raise"] = raising(RuntimeError("boom \ud800"))
-    theatre.actors.start_by_hand(Start("doer", "main", "Do", {"what": "raise"}), "ann", "to see")
+    theatre.actors.start_by_hand(ActorStart("doer", "main", "Do", {"what": "raise"}), "ann", "to see")
     theatre.rest_of("doer")
     assert "boom \\ud800" in command.ok("actor", "show", "doer").out

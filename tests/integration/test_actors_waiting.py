@@ -16,11 +16,12 @@ from tests.support.actors import (
     payload_of,
 )
 
-from towpath.actors import End, Failed, Sleep, Turn, Wait, host
-from towpath.actors.phase import Phase
+from towpath.actors import End, Failed, Sleep, Turn, Wait
+from towpath.actors.engine import host
+from towpath.actors.instance import Phase
 from towpath.errors import RequestDied
 from towpath.queue import Message
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_it_waits_for_an_answer(theatre: Theatre) -> None:

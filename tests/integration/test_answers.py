@@ -10,8 +10,8 @@ import pytest
 from tests.support.quiet import Quiet
 from tests.support.tables import events, message_row, rows
 
+from towpath.core.events import EventKind
 from towpath.errors import AnswerTimeout, ClaimLost, IllegalMove, RequestDied, UnknownMessage
-from towpath.events import EventKind
 from towpath.queue import Answer, MessageState
 from towpath.queue.payload import new_id
 from towpath.runtime import Runtime

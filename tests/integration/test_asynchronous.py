@@ -10,9 +10,9 @@ from tests.support.tables import states
 
 from towpath.errors import BadValue, TowpathError
 from towpath.queue import Message
-from towpath.queue.asynchronous import AsynchronousInbox
+from towpath.queue.consumers import AsynchronousInbox
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 class Gate:

@@ -16,12 +16,12 @@ from tests.support.tables import by_hand
 
 from towpath.errors import UnknownPartition
 from towpath.flow.audit.audit import Audit
-from towpath.flow.audit.problem import Problem, ProblemKind
-from towpath.flow.audit.verdict import Verdict
+from towpath.flow.audit.balance import AuditVerdict
+from towpath.flow.audit.rows import Problem, ProblemKind
+from towpath.flow.audit.trace import Trace, Tracer
 from towpath.flow.audit.view import take_view
-from towpath.flow.place import Place
-from towpath.flow.positions import Range
-from towpath.flow.trace import Trace, Tracer
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.delivery.positions import OffsetRange
 from towpath.log import Log, open_log
 from towpath.settings import LogSettings
 
@@ -41,7 +41,7 @@ def flow(quiet: Quiet, log: Log) -> Audited:
     return Audited(quiet, log)
 
 
-def audit(flow: Audited, **options: Any) -> Verdict:
+def audit(flow: Audited, **options: Any) -> AuditVerdict:
     return Audit(flow.database, flow.log, FLOW, **options).run()
 
 
@@ -50,7 +50,7 @@ def trace(flow: Audited, partition: int, offset: int) -> Trace:
     return found
 
 
-def only(found: Verdict, kind: ProblemKind) -> Problem:
+def only(found: AuditVerdict, kind: ProblemKind) -> Problem:
     [problem] = [each for each in found.problems if each.kind is kind]
     return problem
 
@@ -66,7 +66,12 @@ def test_a_flow_balances(flow: Audited) -> None:
     assert found.problems == []
     assert found.is_balanced
     assert (found.balance.arrived, found.batches) == (7, 2)
-    assert found.balance.places == {Place.LOADED: 3, Place.FILTERED: 1, Place.FAILED: 1, Place.IN_FLIGHT: 2}
+    assert found.balance.places == {
+        RecordPlace.LOADED: 3,
+        RecordPlace.FILTERED: 1,
+        RecordPlace.FAILED: 1,
+        RecordPlace.IN_FLIGHT: 2,
+    }
     assert [(each.output, each.delivered) for each in found.outputs] == [("out", 3)]
 
 
@@ -95,7 +100,7 @@ def test_an_open_batch_and_repeats_after_a_crash(flow: Audited) -> None:
     found = audit(flow)
     assert found.problems == []
     assert found.errors == {"repeats": 1, "of_open_batches": 1, "of_later_batches": 0}
-    assert found.balance.places[Place.IN_FLIGHT] == 1
+    assert found.balance.places[RecordPlace.IN_FLIGHT] == 1
 
 
 def test_a_batch_that_was_given_up_by_a_reset(flow: Audited) -> None:
@@ -123,15 +128,15 @@ def test_a_gap_is_skipped(flow: Audited) -> None:
     flow.send("loaded", "loaded", "loaded")
     flow.log.delete_before(TOPIC, {0: 2})
     batch = flow.snapshot()
-    flow.add_gap(batch, Range(TOPIC, flow.topic.id, 0, 0, 2))
+    flow.add_gap(batch, OffsetRange(TOPIC, flow.topic.id, 0, 0, 2))
     flow.commit(batch)
     found = audit(flow)
     assert found.problems == []
     assert found.unproven == []
     assert (found.balance.arrived, found.balance.skipped) == (1, 2)
-    assert trace(flow, 0, 1).place is Place.SKIPPED
+    assert trace(flow, 0, 1).place is RecordPlace.SKIPPED
     by_hand(flow.database, "delete from flow_gap")
-    assert only(audit(flow), ProblemKind.GAP).places == (Range(TOPIC, flow.topic.id, 0, 0, 2),)
+    assert only(audit(flow), ProblemKind.GAP).places == (OffsetRange(TOPIC, flow.topic.id, 0, 0, 2),)
 
 
 # Tampering
@@ -248,13 +253,13 @@ def test_the_way_of_each_record(flow: Audited) -> None:
     flow.run("loaded")
     flow.send("loaded", "loaded")
     failed = trace(flow, 0, 1)
-    assert failed.place is Place.FAILED
+    assert failed.place is RecordPlace.FAILED
     [seen] = failed.failures
     assert (seen.at, seen.record.failure.exception) == ("page-views.errors/0/0", "KeyError")
     assert [batch.batch_id for batch in failed.readings] == [0]
     assert [place for place in ("loaded", "filtered") if place not in trace(flow, 0, 0).now] == []
-    assert trace(flow, 0, 3).place is Place.LOADED
-    assert trace(flow, 0, 5).place is Place.IN_FLIGHT
+    assert trace(flow, 0, 3).place is RecordPlace.LOADED
+    assert trace(flow, 0, 5).place is RecordPlace.IN_FLIGHT
     assert "clicks/0" in trace(flow, 0, 6).now
     with pytest.raises(UnknownPartition, match="5"):
         trace(flow, 5, 6)
@@ -270,7 +275,7 @@ def test_trace_after_a_reset_goes_by_the_last_reading(flow: Audited) -> None:
     with flow.database.transaction() as tx:
         flow.ledger.commit(tx, *key, counts={"read": 1, "loaded": 1}, digests={})
     found = trace(flow, 0, 0)
-    assert (found.place, [each.generation for each in found.readings]) == (Place.LOADED, [1, 2])
+    assert (found.place, [each.generation for each in found.readings]) == (RecordPlace.LOADED, [1, 2])
     assert len(found.failures) == 1
 
 

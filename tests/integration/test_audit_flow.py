@@ -17,14 +17,13 @@ import pytest
 import towpath
 from towpath import Flow, files, table, topic
 from towpath.flow.audit.audit import Audit
-from towpath.flow.audit.problem import Problem, ProblemKind
-from towpath.flow.audit.verdict import OutputVerdict, Proof, Verdict
-from towpath.flow.error_record import ErrorRecord
-from towpath.flow.place import Place
-from towpath.flow.sinks.nowhere import Nowhere
-from towpath.flow.template import Template
-from towpath.flow.trace import Tracer
-from towpath.flow.trace_sinks import SinkLook
+from towpath.flow.audit.balance import AuditVerdict, OutputVerdict, Proof
+from towpath.flow.audit.rows import Problem, ProblemKind
+from towpath.flow.audit.trace import SinkTracer, Tracer
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.records.errors import ErrorRecord
+from towpath.flow.sinks.sink import NullSink
+from towpath.flow.sinks.template import Template
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
 
@@ -50,7 +49,7 @@ def declared(home: Path) -> Flow:
     flow.load(label, files(home / "lines"), name="lines")
     flow.load(label, files(home / "parquet", format="parquet"), name="parquet")
     flow.load(label, topic("labelled", partitions=1), name="topic")
-    flow.load(label, Nowhere(Template("gone"), None, None), name="gone")
+    flow.load(label, NullSink(Template("gone"), None, None), name="gone")
     return flow
 
 
@@ -92,7 +91,7 @@ class World:
         self.runtime = connect(home)
         self.flow = declared(home)
 
-    def audit(self) -> Verdict:
+    def audit(self) -> AuditVerdict:
         return Audit(self.runtime.database, self.runtime.log, "page-views", self.flow).run()
 
     def problems(self, *kinds: ProblemKind) -> list[Problem]:
@@ -127,7 +126,12 @@ def test_the_flow_balances_and_its_sinks_hold_what_the_ledger_says(world: World)
     assert found.problems == []
     assert found.is_balanced
     assert found.balance.arrived == 26
-    assert found.balance.places == {Place.LOADED: 12, Place.FILTERED: 6, Place.FAILED: 6, Place.IN_FLIGHT: 2}
+    assert found.balance.places == {
+        RecordPlace.LOADED: 12,
+        RecordPlace.FILTERED: 6,
+        RecordPlace.FAILED: 6,
+        RecordPlace.IN_FLIGHT: 2,
+    }
     # At least once: a batch that was tried again has appended to the topic again.
     proofs = {each.output: (each.proof, each.delivered, _distinct(each)) for each in found.outputs}
     assert proofs == {
@@ -223,18 +227,18 @@ def test_a_deleted_error_record(world: World) -> None:
 
 
 def test_where_a_record_is(world: World) -> None:
-    sinks = SinkLook(world.flow, world.runtime.log)
+    sinks = SinkTracer(world.flow, world.runtime.log)
     tracer = Tracer(world.runtime.database, world.runtime.log, "page-views", sinks)
     [two] = tracer.trace("clicks", 0, 3)
-    assert two.place is Place.LOADED
+    assert two.place is RecordPlace.LOADED
     rows = sorted(str(each.id) for each in two.found if each.output == "rows")
     assert rows == ["clicks:0:0:3", "clicks:0:0:3:1"]
     [failed] = tracer.trace("clicks", 0, 2)
-    assert failed.place is Place.FAILED
+    assert failed.place is RecordPlace.FAILED
     assert "KeyError" in failed.failures[0].record.failure.exception
     only_table = Flow("page-views")
     only_table.load(topic("clicks"), table("views", url=f"sqlite:///{world.home}/out.db"), name="rows")
-    exact = Tracer(world.runtime.database, world.runtime.log, "page-views", SinkLook(only_table, world.runtime.log))
+    exact = Tracer(world.runtime.database, world.runtime.log, "page-views", SinkTracer(only_table, world.runtime.log))
     [filtered] = exact.trace("clicks", 1, 1)
-    assert filtered.place is Place.FILTERED
+    assert filtered.place is RecordPlace.FILTERED
     assert "label" in filtered.now

@@ -19,16 +19,15 @@ from tests.support.elasticsearch import Document, Node
 import towpath
 from towpath import Flow, index, topic
 from towpath.flow.audit.audit import Audit
-from towpath.flow.audit.problem import Problem, ProblemKind
-from towpath.flow.audit.verdict import Proof, Verdict
-from towpath.flow.delivery import version_of
-from towpath.flow.place import Place
-from towpath.flow.sinks import index_reader
-from towpath.flow.trace import Tracer
-from towpath.flow.trace_sinks import SinkLook
+from towpath.flow.audit.balance import AuditVerdict, Proof
+from towpath.flow.audit.rows import Problem, ProblemKind
+from towpath.flow.audit.trace import SinkTracer, Tracer
+from towpath.flow.delivery.ids import version_of
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.sinks.index import reader as index_reader
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
-from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.stack.search import ElasticsearchServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,7 +113,7 @@ class World:
         if again := [each for each in self.kept if each.target in touched]:
             self.node.put(again)
 
-    def audit(self, flow: Flow | None = None) -> Verdict:
+    def audit(self, flow: Flow | None = None) -> AuditVerdict:
         flow = flow or self.flow
         with self.connect() as runtime:
             return Audit(runtime.database, runtime.log, flow.name, flow).run()
@@ -153,7 +152,12 @@ def places(problem: Problem) -> list[tuple[int, int, int]]:
 def test_the_indices_hold_what_the_ledger_says(world: World) -> None:
     found = world.audit()
     assert found.problems == []
-    assert found.balance.places == {Place.LOADED: 12, Place.FILTERED: 6, Place.FAILED: 6, Place.IN_FLIGHT: 2}
+    assert found.balance.places == {
+        RecordPlace.LOADED: 12,
+        RecordPlace.FILTERED: 6,
+        RecordPlace.FAILED: 6,
+        RecordPlace.IN_FLIGHT: 2,
+    }
     assert {each.output: (each.proof, each.delivered, each.found, each.repeats) for each in found.outputs} == {
         "all": (Proof.PROVEN, 18, 18, 0),
         "by kind": (Proof.PROVEN, 18, 18, 0),
@@ -231,7 +235,7 @@ def test_a_version_of_no_record(world: World) -> None:
 def test_ids_that_the_records_themselves_name(world: World) -> None:
     found = world.audit(world.orders)
     assert found.problems == []
-    assert found.balance.places == Counter({Place.LOADED: 30, Place.FAILED: 2})
+    assert found.balance.places == Counter({RecordPlace.LOADED: 30, RecordPlace.FAILED: 2})
     [output] = found.outputs
     assert (output.proof, output.delivered, output.found) == (Proof.PARTLY, 30, 10)
     assert output.why
@@ -274,9 +278,9 @@ def test_an_index_of_many_pages(world: World, monkeypatch: pytest.MonkeyPatch) -
 def test_where_a_record_is(world: World) -> None:
     with world.connect() as runtime:
         flow, log = world.flow, runtime.log
-        tracer = Tracer(runtime.database, log, flow.name, SinkLook(flow, log))
+        tracer = Tracer(runtime.database, log, flow.name, SinkTracer(flow, log))
         [two] = tracer.trace("clicks", 0, 3)
-        assert two.place is Place.LOADED
+        assert two.place is RecordPlace.LOADED
         assert {(each.output, each.id, each.name.split()[-1]) for each in two.found} == {
             ("all", "clicks:0:0:3", f"{world.name}-all"),
             ("all", "clicks:0:0:3:1", f"{world.name}-all"),
@@ -284,4 +288,4 @@ def test_where_a_record_is(world: World) -> None:
             ("by kind", "clicks:0:0:3:1", f"{world.name}-of-sport"),
         }
         [failed] = tracer.trace("clicks", 0, 2)
-        assert (failed.place, failed.found) == (Place.FAILED, ())
+        assert (failed.place, failed.found) == (RecordPlace.FAILED, ())

@@ -9,13 +9,13 @@ from tests.support.audited import Audited
 from tests.support.quiet import Quiet
 
 from towpath.flow.audit.audit import Audit
-from towpath.flow.audit.problem import ProblemKind
-from towpath.flow.place import Place
-from towpath.flow.trace import Tracer
+from towpath.flow.audit.rows import ProblemKind
+from towpath.flow.audit.trace import Tracer
+from towpath.flow.delivery.places import RecordPlace
 from towpath.log import NewRecord, open_log
 from towpath.settings import LogSettings
 from towpath.stack.kafka import KafkaServer
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @pytest.mark.parametrize("database_settings", ["sqlite"], indirect=True)
@@ -34,7 +34,12 @@ def test_offsets_that_hold_nothing_are_not_counted(quiet: Quiet, kafka: KafkaSer
     found = Audit(quiet.database, log, flow.flow).run()
     assert found.problems == []
     assert found.balance.arrived == 5
-    assert found.balance.places == {Place.LOADED: 2, Place.FILTERED: 1, Place.FAILED: 1, Place.IN_FLIGHT: 1}
+    assert found.balance.places == {
+        RecordPlace.LOADED: 2,
+        RecordPlace.FILTERED: 1,
+        RecordPlace.FAILED: 1,
+        RecordPlace.IN_FLIGHT: 1,
+    }
     [hole] = Tracer(quiet.database, log, flow.flow).trace(flow.name, 0, 1)
     assert hole.place is None
     log.delete_before(flow.topics.errors, {0: 1})

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from tests.integration.test_sink_index import deliveries, write
 
-from towpath.flow.audit.readers import Unreadable
-from towpath.flow.audit.sink_readers import open_reader
-from towpath.flow.delivery import DeliveryIds
-from towpath.flow.sinks.index_reader import IndexReader
-from towpath.flow.sinks.table import TableSink, table
+from towpath.flow.delivery.ids import DeliveryIds
+from towpath.flow.sinks.index.reader import IndexReader
+from towpath.flow.sinks.registry import open_reader
+from towpath.flow.sinks.sink import UnreadableSink
+from towpath.flow.sinks.table.sink import TableSink, table
 from towpath.stack.postgres import PostgresServer
 
 IDS = DeliveryIds("flow", "stage", "output")
@@ -34,7 +34,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
 
 def read_back(sink: TableSink) -> list[tuple[bytes, str]]:
     reader = open_reader(sink, LOG, {}, IDS)
-    assert not isinstance(reader, Unreadable | IndexReader)
+    assert not isinstance(reader, UnreadableSink | IndexReader)
     try:
         return sorted(reader.delivered())
     finally:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from towpath.db.sqlite_bells import SqliteBells
+from towpath.db.sqlite.wakeups import SqliteWakeups
 
 
 @pytest.fixture
@@ -24,13 +24,13 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(directory)
 
 
-def bells_directory(shared: Path, bells: SqliteBells) -> Path:
+def bells_directory(shared: Path, bells: SqliteWakeups) -> Path:
     [directory] = (shared / f"towpath-{os.getuid()}").iterdir()
     return directory
 
 
 def test_a_ring_deletes_no_file(shared: Path, tmp_path: Path) -> None:
-    listener, sender = SqliteBells(tmp_path / "q.db"), SqliteBells(tmp_path / "q.db")
+    listener, sender = SqliteWakeups(tmp_path / "q.db"), SqliteWakeups(tmp_path / "q.db")
     listener.hang("work")
     kept = bells_directory(shared, listener) / "letter.bell"
     kept.write_text("mine")
@@ -46,13 +46,13 @@ def test_a_directory_that_is_a_link_is_left_alone(
     victim = tmp_path / "victim"
     victim.mkdir()
     (victim / "precious.bell").write_text("mine")
-    probe = SqliteBells(tmp_path / "q.db")
+    probe = SqliteWakeups(tmp_path / "q.db")
     probe.hang("work")
     real = bells_directory(shared, probe)
     probe.close()
     real.rmdir()
     real.symlink_to(victim)
-    bells = SqliteBells(tmp_path / "q.db")
+    bells = SqliteWakeups(tmp_path / "q.db")
     bells.hang("work")
     bells.ring(["work"])
     bells.close()
@@ -63,7 +63,7 @@ def test_a_directory_that_is_a_link_is_left_alone(
 def test_the_bell_of_a_dead_process_is_removed(shared: Path, tmp_path: Path) -> None:
     import socket
 
-    sender = SqliteBells(tmp_path / "q.db")
+    sender = SqliteWakeups(tmp_path / "q.db")
     sender.hang("work")
     left = bells_directory(shared, sender) / "dead.bell"
     gone = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -77,7 +77,7 @@ def test_the_bell_of_a_dead_process_is_removed(shared: Path, tmp_path: Path) -> 
 def test_a_process_that_ends_while_others_are_looked_for_silences_nobody(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listener, ending, sender = (SqliteBells(tmp_path / "q.db") for _ in range(3))
+    listener, ending, sender = (SqliteWakeups(tmp_path / "q.db") for _ in range(3))
     bell = listener.hang("work")
     ending.hang("work")
     scandir = os.scandir
@@ -98,7 +98,7 @@ def test_a_process_that_ends_while_others_are_looked_for_silences_nobody(
 
 def test_without_a_place_for_sockets_it_still_rings_within_the_process(shared: Path, tmp_path: Path) -> None:
     (shared / f"towpath-{os.getuid()}").write_text("in the way")
-    bells = SqliteBells(tmp_path / "q.db")
+    bells = SqliteWakeups(tmp_path / "q.db")
     bell = bells.hang("work")
     bells.ring(["work"])
     assert bell.wait(0)

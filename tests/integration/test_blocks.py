@@ -9,9 +9,8 @@ import pytest
 from tests.support.sweep import sweep
 from tests.support.tables import by_hand, events, rows
 
-from towpath.access.block_rule import BlockAction, BlockMatch, BlockState
-from towpath.access.block_store import MOST_IN_FORCE, BlockStore
-from towpath.access.blocks import end_of
+from towpath.blocks.rule import BlockAction, BlockMatch, BlockState
+from towpath.blocks.service import MOST_IN_FORCE, BlockStore, end_of
 from towpath.errors import BadBlock, BadName, BadValue, IllegalBlockMove, UnknownBlock
 from towpath.runtime import Runtime
 

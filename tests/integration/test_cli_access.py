@@ -16,9 +16,9 @@ from tests.support.receivers import webhook
 from tests.support.tables import rows
 
 from towpath import settings
-from towpath.notify.notice import Notice, NoticeKind
+from towpath.notify.model import Notice, NoticeKind
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 PASSWORD = "correct horse battery"  # noqa: S105 - nobody's
 

@@ -13,9 +13,9 @@ from tests.support.sweep import sweep
 from tests.support.tables import by_hand
 
 from towpath.actors import Wait
-from towpath.actors.phase import Phase
+from towpath.actors.instance import Phase
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 BY = ("--why", "a good reason", "--who", "ann")
 

@@ -14,9 +14,9 @@ from tests.support.sweep import sweep
 from tests.support.tables import rows
 
 from towpath.actors import End, Failed, Sleep, Wait
-from towpath.actors.phase import Phase
+from towpath.actors.instance import Phase
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 BY = ("--why", "a good reason", "--who", "ann")
 

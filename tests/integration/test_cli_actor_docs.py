@@ -14,12 +14,11 @@ import pytest
 from tests.support.cli import CommandLine
 from tests.unit.test_docs import DOCS, examples
 
-from towpath.actors.discovery import discover
-from towpath.actors.host import Host
-from towpath.actors.instance import Instance
-from towpath.actors.phase import Phase
+from towpath.actors.engine.host import Host
+from towpath.actors.instance import Instance, Phase
+from towpath.actors.registry import discover
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TIMEOUT_S = 240

@@ -13,11 +13,11 @@ import pytest
 from tests.support.actors import Count, Counter, Theatre
 from tests.support.commands import TIMEOUT_S, run, started
 
-from towpath.actors.phase import Phase
-from towpath.actors.starting import Start
-from towpath.cli.actor_lines import MOST_AT_ONCE, Lines
+from towpath.actors.instance import Phase
+from towpath.actors.turn import ActorStart
+from towpath.cli.actors.views import MOST_AT_ONCE, ActorEventLines
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 ACTORS = '''
 import time
@@ -83,7 +83,7 @@ def runtime(make_runtime: Callable[..., Runtime], home: Path) -> Runtime:
 
 def start(runtime: Runtime, actor: str, state: str, instance: str = "main", **fields: Any) -> None:
     """As the command does it; the class is not known here."""
-    runtime.actors.start_by_hand(Start(actor, instance, state, fields), "ann", "test")
+    runtime.actors.start_by_hand(ActorStart(actor, instance, state, fields), "ann", "test")
 
 
 def phase(runtime: Runtime, actor: str, instance: str = "main") -> Phase:
@@ -255,7 +255,7 @@ def test_a_reader_that_goes_away(runtime: Runtime, home: Path) -> None:
 
 
 def test_a_flood_is_counted_and_not_shown(theatre: Theatre, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = Lines(as_json=False)
+    shown = ActorEventLines(as_json=False)
     theatre.host.listen(shown.on_done)
     theatre.actors.start(Counter, Count(1000))
     theatre.rest_of("counter", timeout_s=60)

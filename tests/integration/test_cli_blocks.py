@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.cli import CommandLine
 
-from towpath.catalog.complaint import NewComplaint
+from towpath.catalog.complaints.store import NewComplaint
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
 
@@ -19,7 +19,7 @@ UNTIL = ("--until", "2100-01-31")
 def own_cache(variables: dict[str, str], runtime: Runtime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("TOWPATH_LOG__URL", f"sqlite:///{tmp_path}/topics.db")
-    monkeypatch.setattr("towpath.maintenance.fetched.shared_directory", lambda: tmp_path / "shared")
+    monkeypatch.setattr("towpath.admin.cleanup.shared_directory", lambda: tmp_path / "shared")
 
 
 # Block rules

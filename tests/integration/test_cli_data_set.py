@@ -11,7 +11,7 @@ from tests.support.cli import CommandLine
 from tests.support.sweep import sweep
 from tests.support.tables import events, rows
 
-from towpath.catalog.directory import make_directory, place_of
+from towpath.catalog.data_sets.directory import make_directory, place_of
 from towpath.runtime import Runtime
 
 BY = ("--why", "a good reason", "--who", "ann")

@@ -13,9 +13,8 @@ import pytest
 from tests.support.cli import CommandLine, on_terminal
 from tests.support.desk_world import FAILURE, FLOW, World
 
-from towpath.desk.case_state import CaseState
-from towpath.desk.job_state import JobKind
-from towpath.desk.selection import Selection
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.cases.model import CaseSelection, CaseState
 from towpath.runtime import Runtime
 
 WHY = ("--why", "mended", "--who", "ada")
@@ -271,7 +270,7 @@ def test_groups(command: CommandLine, world: World) -> None:
 
 def test_jobs(command: CommandLine, world: World) -> None:
     world.cases(3)
-    job = world.desk.jobs.plan(JobKind.REPLAY, Selection(), who="ada", why="x", name="all of it", begin=True)
+    job = world.desk.jobs.plan(JobKind.REPLAY, CaseSelection(), who="ada", why="x", name="all of it", begin=True)
     assert "is paused" in command.ok("desk", "job", "pause", job.seq, *WHY).out
     assert "is filling" in command.ok("desk", "job", "resume", job.id, *WHY).out
     listed = command.ok("desk", "job", "list", "--json").json["items"]

@@ -16,8 +16,8 @@ from tests.support.flows import World
 from tests.support.taught import NO_CITY, city_rule, teach
 
 import towpath
-from towpath.cli.desk_rehearse_flow import BY_CODE, flow_to_try
-from towpath.cli.failures import UsageError
+from towpath.cli.context import UsageError
+from towpath.cli.desk.rehearsals import BY_CODE, flow_to_try
 from towpath.runtime import Runtime
 from towpath.settings import Settings
 
@@ -102,7 +102,7 @@ def test_which_code_is_rehearsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.part("matrix")
 def test_rehearse_finds_the_flow_of_the_directory(embedded: World, name: str, tmp_path: Path) -> None:
     """Cases of a broken flow; the file in the directory is mended; those that pass are replayed."""
-    from towpath.flow.flow_file import find_flow
+    from towpath.flow.flow import find_flow
 
     broken = tmp_path / "broken.txt.py"
     broken.write_text(FLOW.format(name=name, home=tmp_path, body="raise KeyError(order['n'])"))

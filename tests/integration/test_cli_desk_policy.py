@@ -12,8 +12,8 @@ from tests.support.cli import CommandLine
 from tests.support.sent import Sent
 from tests.support.sweep import sweep
 
-from towpath.desk.case_state import CaseState
-from towpath.flow.stage_store import StageStore
+from towpath.desk.cases.model import CaseState
+from towpath.flow.stage.store import StageStore
 from towpath.policy import Rule, repeat
 from towpath.runtime import Runtime
 

@@ -13,9 +13,9 @@ import pytest
 from tests.support.commands import TOWPATH, sigint
 from tests.support.sent import Sent
 
-from towpath.flow.stage_store import StageStore
+from towpath.flow.stage.store import StageStore
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 LONG_S = 60
 

@@ -19,7 +19,7 @@ from tests.support.commands import TIMEOUT_S, TOWPATH, next_line, started
 
 from towpath.queue import MessageState
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture

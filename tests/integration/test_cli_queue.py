@@ -9,7 +9,7 @@ from tests.support.cli import CommandLine, on_terminal
 from tests.support.sweep import sweep
 
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 BIG = 12345678901234567890123
 

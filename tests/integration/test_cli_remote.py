@@ -22,11 +22,10 @@ from tests.support.twins import WHO, Twins, alike, blurred, twins
 from typer.main import get_command
 
 from towpath import cli
-from towpath.cli.remote import view
-from towpath.cli.remote.call import Call, Options
-from towpath.cli.remote.server import Server
-from towpath.cli.remote.table import CALLS
-from towpath.cli.remote.view import part_of
+from towpath.cli.remote import call as view
+from towpath.cli.remote.call import Options, RemoteCall, part_of
+from towpath.cli.remote.run import CALLS
+from towpath.cli.remote.server import RemoteServer
 
 WHY = "--why 'a test'"
 COMMANDS = get_command(cli.app)
@@ -256,11 +255,11 @@ def test_a_server_says_what_is_said_here(
 class Recorded:
     """A call whose last answer is shown to people, too."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: RemoteCall) -> None:
         self._call = call
         self._last: tuple[Any, Options] | None = None
 
-    def ask(self, server: Server, options: Options) -> Any:
+    def ask(self, server: RemoteServer, options: Options) -> Any:
         found = self._call.ask(server, options)
         self._last = (found, options)
         return found
@@ -305,7 +304,7 @@ def test_a_table_has_the_columns_that_matter(pair: Twins, remote: CommandLine) -
 def test_a_list_that_is_longer_than_one_answer(
     words: str, pair: Twins, remote: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("towpath.cli.remote.paging.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("towpath.cli.remote.server.MOST_AT_ONCE", 2)
     here = remote.ok("--config", pair.config, *words.split(), "--json")
     assert alike(here.json, remote.ok("--remote", pair.url, *words.split(), "--json").json)
 

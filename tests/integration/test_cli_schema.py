@@ -10,7 +10,7 @@ from tests.support.cli import CommandLine
 from tests.support.databases import without_tables
 from tests.support.tables import by_hand
 
-from towpath.db.migrations import known
+from towpath.db.open import known
 from towpath.runtime import Runtime
 
 FOLDERS = {"sqlite": ("sqlite", "sqlite_beats"), "postgr": ("postgres",)}

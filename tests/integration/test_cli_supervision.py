@@ -24,13 +24,13 @@ from tests.support.supervised import (
     sections,
 )
 
-from towpath.cli.status_view import NOBODY
+from towpath.cli.supervision.status import NOBODY
 from towpath.runtime import Runtime
-from towpath.supervision.duty_state import DutyState
-from towpath.supervision.launchers.kin import kin
-from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
+from towpath.supervision.duties.model import DutyState
+from towpath.supervision.launchers.process_tree import process_tree
+from towpath.supervision.launchers.subprocess import SubprocessLauncher
 from towpath.supervision.term import Term
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_what_runs_is_found_from_another_directory(
     again = towpath("up", cwd=project)
     assert (again.returncode, {duty.name: duty.launch_id for duty in kept.duties()}) == (0, before)
     assert towpath("--config", config, "down", cwd=tmp_path).returncode == 0
-    assert not list(kin(f"TOWPATH_LAUNCH=sleeper:1:{before['sleeper']}"))
+    assert not list(process_tree(f"TOWPATH_LAUNCH=sleeper:1:{before['sleeper']}"))
 
 
 @pytest.mark.part("kills")
@@ -312,5 +312,5 @@ def test_up_right_after_everything_was_killed(project: Path, runtime: Runtime, s
     assert done.stdout.startswith("5 of 5 ready; peer ")
     for duty in kept.duties():
         assert duty.launch > before[duty.name]
-        assert list(kin(f"TOWPATH_LAUNCH={duty.name}:{duty.launch}:{duty.launch_id}"))
+        assert list(process_tree(f"TOWPATH_LAUNCH={duty.name}:{duty.launch}:{duty.launch_id}"))
         assert before[duty.name] in [death.launch for death in kept.deaths(duty.name)]

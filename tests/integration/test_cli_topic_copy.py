@@ -14,9 +14,9 @@ from tests.support.topics import set_variables
 from towpath.db import open_database
 from towpath.errors import ProducerFenced
 from towpath.log import Log, NewRecord, Record, open_log
-from towpath.log.copying import TopicCopy
+from towpath.log.topic_copy import TopicCopy
 from towpath.settings import DatabaseSettings, LogSettings
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 TIME_MS = 1_700_000_000_000
 BY = ("--why", "a good reason", "--who", "ann")

@@ -16,7 +16,7 @@ from tests.support.commands import TIMEOUT_S, next_line, started
 from tests.support.logs import Place, new, wait_for_values
 from tests.support.topics import set_variables
 
-from towpath.cli.topic_tail import Follower
+from towpath.cli.topics.views import TopicFollower
 from towpath.errors import LogUnavailable, TopicReplaced
 from towpath.log import Log, NewRecord
 
@@ -98,7 +98,7 @@ class Rounds:
         next(self._acts)()
 
 
-def followed(follower: Follower, *acts: Callable[[], object]) -> list[bytes | None]:
+def followed(follower: TopicFollower, *acts: Callable[[], object]) -> list[bytes | None]:
     seen: list[bytes | None] = []
     with suppress(RuntimeError):  # no acts are left
         for record in follower.follow(Rounds(*acts)):
@@ -114,9 +114,9 @@ def test_the_last_of_a_topic_with_holes(log: Log, name: str) -> None:
             transaction.append(name, new(b"%d" % n))
     producer.close()
     wait_for_values(log, name, *(b"%d" % n for n in range(12)))
-    assert [record.value for record in Follower(log, topic).last(9)] == [b"%d" % n for n in range(3, 12)]
-    assert [record.value for record in Follower(log, topic).last(100)] == [b"%d" % n for n in range(12)]
-    assert Follower(log, topic).last(0) == []
+    assert [record.value for record in TopicFollower(log, topic).last(9)] == [b"%d" % n for n in range(3, 12)]
+    assert [record.value for record in TopicFollower(log, topic).last(100)] == [b"%d" % n for n in range(12)]
+    assert TopicFollower(log, topic).last(0) == []
 
 
 def test_records_that_were_deleted_before_they_could_be_shown(
@@ -128,7 +128,7 @@ def test_records_that_were_deleted_before_they_could_be_shown(
         log.append(name, new(b"a", b"b", b"c"))
         log.delete_before(name, {0: 2})
 
-    assert followed(Follower(log, topic), act, lambda: None) == [b"c"]
+    assert followed(TopicFollower(log, topic), act, lambda: None) == [b"c"]
     said = f"{name}/0: the records from 0 to before 2 are deleted already\n"
     assert capsys.readouterr().err == said
 
@@ -141,7 +141,7 @@ def test_a_topic_that_is_made_again_is_another(log: Log, name: str) -> None:
         log.create_topic(name, 1)
 
     with pytest.raises(TopicReplaced):
-        followed(Follower(log, topic), act, lambda: None)
+        followed(TopicFollower(log, topic), act, lambda: None)
 
 
 QUESTIONS = ("topic", "starts", "ends", "read")
@@ -177,7 +177,7 @@ class Deletion:
         self._left = -1
 
 
-def all_of(follower: Follower, *acts: Callable[[], object]) -> TopicReplaced | None:
+def all_of(follower: TopicFollower, *acts: Callable[[], object]) -> TopicReplaced | None:
     """What ends a follower that shows the last record and then waits for others."""
     try:
         follower.last(1)
@@ -195,7 +195,7 @@ def test_a_topic_may_be_deleted_between_any_two_questions(
     for after in count():
         log, topic = make_log(timeout_s=3.0), other.create_topic(f"{name}-{after}", 2)
         other.append(topic.name, [NewRecord(b"old", partition=1)])
-        follower = Follower(log, topic, 1)
+        follower = TopicFollower(log, topic, 1)
         deletion = Deletion(log, other, topic.name, after=after, makes_again=makes_again)
 
         def append(topic: str = topic.name, deletion: Deletion = deletion) -> None:
@@ -231,6 +231,6 @@ def test_an_outage_is_told_once_and_nothing_is_missed(
         lambda: log.append(name, new(b"d")),
         lambda: None,
     ]
-    assert followed(Follower(log, topic), *acts) == [b"a", b"b", b"c", b"d"]
+    assert followed(TopicFollower(log, topic), *acts) == [b"a", b"b", b"c", b"d"]
     waiting, _ = capsys.readouterr().err.splitlines()
     assert "gone fishing" in waiting

@@ -10,8 +10,8 @@ from tests.support.cli import CommandLine
 from tests.support.given_results import OWNER, RESULTS_STREAM, closing_upload, give
 from tests.support.tables import events, rows
 
-from towpath.boundary.sender import NewSender
-from towpath.boundary.upload_store import UploadStore
+from towpath.gateway.uploads.model import SenderRequest
+from towpath.gateway.uploads.store import UploadStore
 from towpath.runtime import Runtime
 from towpath.settings import load
 
@@ -36,7 +36,7 @@ def runtime(variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.Monke
 def upload(runtime: Runtime) -> str:
     """One that has sent two lines, of which one is none."""
     gateway = runtime.gateway
-    found = gateway.open("trips", [NewSender("trips", "trips", "jsonl")], owner=OWNER, label="tuesday").upload.id
+    found = gateway.open("trips", [SenderRequest("trips", "trips", "jsonl")], owner=OWNER, label="tuesday").upload.id
     session = gateway.session(found, "trips", owner=OWNER).session
     gateway.take(found, "trips", owner=OWNER, session=session, offset=0, sequence=1, data=LINES)
     return found

@@ -15,13 +15,10 @@ from hypothesis import strategies as st
 from tests.support.http import Client as HttpClient
 
 import towpath
-from towpath.client.connection import Answer, Cut
-from towpath.client.file_source import FileSource
-from towpath.client.key import Key
-from towpath.client.patience import Manners, Patience
-from towpath.client.sending import Sending, Sent
-from towpath.client.told import NewSender
-from towpath.client.wire import Wire
+from towpath.client.connection import ClientKey, Cut, HttpAnswer
+from towpath.client.protocol import GatewayProtocol, NewSender, RetryPolicy, RetryTimer
+from towpath.client.sender import SendRun, Sent
+from towpath.client.sources import FileSource
 from towpath.runtime import Runtime
 
 CHUNK_BYTES, LINE_BYTES = 1024, 64
@@ -42,14 +39,14 @@ class Way:
         self._client = client
         self._troubles = iter(troubles)
 
-    def ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+    def ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> HttpAnswer:
         trouble = next(self._troubles, FINE)
         if trouble == LOSE_QUESTION:
             raise Cut("the question is lost")
         got = self._client.request(method, PREFIX + path, content=body, headers=headers)
         if trouble == LOSE_ANSWER:
             raise Cut("the answer is lost")
-        return Answer(got.status_code, {name.lower(): value for name, value in got.headers.items()}, got.content)
+        return HttpAnswer(got.status_code, {name.lower(): value for name, value in got.headers.items()}, got.content)
 
     def close(self) -> None:
         pass
@@ -81,11 +78,11 @@ def http(runtime: Runtime, key: str) -> HttpClient:
 
 
 def sent(http: HttpClient, key: str, file: Path, format: str, troubles: list[str], zip: bool) -> tuple[str, Sent]:
-    wire = Wire(Way(http, troubles), Key(key), Patience(Manners(0.0, 0.0)))  # type: ignore[arg-type]
+    wire = GatewayProtocol(Way(http, troubles), ClientKey(key), RetryTimer(RetryPolicy(0.0, 0.0)))  # type: ignore[arg-type]
     columns = ("a", "b") if format == "csv" else None
     upload = wire.open("notes", [NewSender("s", "notes", format, columns)], "", str(uuid4())).id
     with FileSource(file) as source:
-        return upload, Sending(wire, upload, "s", source, zip=zip).run()
+        return upload, SendRun(wire, upload, "s", source, zip=zip).run()
 
 
 def records(runtime: Runtime, upload: str) -> list[tuple[int, Any]]:

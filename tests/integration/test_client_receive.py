@@ -17,14 +17,13 @@ from tests.support.commands import TOWPATH, sigint
 from tests.support.gateway_server import Gateway, gateway
 from tests.support.given_results import RESULTS_STREAM, closing_upload, give, send_results
 
-from towpath.boundary.state import UploadState
 from towpath.client import Client
-from towpath.client.receive_state import Received
-from towpath.client.receiving import STATE_FILE, Receiving
-from towpath.client.state_file import StateFile
+from towpath.client.receiver import STATE_FILE, ReceiveRun
+from towpath.client.state import ReceivedQuery, StateFile
 from towpath.errors import BadStateFile, BadValue, GatewayRefused
+from towpath.gateway.uploads.model import UploadState
+from towpath.testing.clock import wait_until
 from towpath.testing.proxy import CuttingProxy
-from towpath.testing.waiting import wait_until
 
 ROWS = [{"upload": "u", "n": n, "text": f'row {n}, “quoted” "{n}"'} for n in range(25_000)]  # three pages
 FEW = ROWS[:3]
@@ -49,9 +48,9 @@ def environment(server: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOWPATH_SERVER", server.address)
 
 
-def received(client: Client, upload: str, to: Path, *queries: str, form: str = "jsonl") -> list[Received]:
+def received(client: Client, upload: str, to: Path, *queries: str, form: str = "jsonl") -> list[ReceivedQuery]:
     with StateFile(to / STATE_FILE) as state:
-        return Receiving(client, upload, to, form, state, lambda each: None).run(queries, wait=True)
+        return ReceiveRun(client, upload, to, form, state, lambda each: None).run(queries, wait=True)
 
 
 def state_of(server: Gateway, upload: str) -> UploadState:

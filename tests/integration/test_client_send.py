@@ -21,13 +21,12 @@ from tests.support.gateway_server import COLUMNS, LINE_BYTES, Gateway, expected,
 from tests.support.sweep import sweep
 
 from towpath.client import Client, FileSource, NewSender
-from towpath.client.planning import Plan, Wanted
-from towpath.client.sending import Sent
-from towpath.client.state_file import StateFile
-from towpath.client.uploading import Uploaded, Uploading, Watcher
+from towpath.client.sender import Sent
+from towpath.client.state import StateFile
+from towpath.client.upload import FileInput, UploadPlan, UploadResult, UploadRun, Watcher
 from towpath.errors import GatewayRefused, SenderReplaced, SourceChanged
+from towpath.testing.clock import wait_until
 from towpath.testing.proxy import CuttingProxy
-from towpath.testing.waiting import wait_until
 
 HEADER = (",".join(COLUMNS) + "\n").encode()
 QUICK_S = 0.02
@@ -78,11 +77,14 @@ def in_file(upload: str, data: bytes) -> list[tuple[int, Any]]:
 
 def uploaded(
     client: Client, path: Path, on_sent: Callable[[Sent, int | None], None] = lambda sent, size: None
-) -> Uploaded:
+) -> UploadResult:
     """All of a file, with a state file beside it."""
     watcher = Watcher(on_sent, lambda sender: lambda why, wait_s: None)
-    with Plan([Wanted("readings", str(path))], None, None) as plan, StateFile(path.with_suffix(".state")) as state:
-        work = Uploading(client, "readings", plan.senders, plan.sources, state=state)
+    with (
+        UploadPlan([FileInput("readings", str(path))], None, None) as plan,
+        StateFile(path.with_suffix(".state")) as state,
+    ):
+        work = UploadRun(client, "readings", plan.senders, plan.sources, state=state)
         return work.run(work.begin(), watcher)
 
 
@@ -245,7 +247,7 @@ def test_a_server_that_is_killed_and_started_again(tmp_path: Path) -> None:
                 first.process.send_signal(signal.SIGKILL)
                 is_half.set()
 
-        done: list[Uploaded] = []
+        done: list[UploadResult] = []
         sending = threading.Thread(target=lambda: done.append(uploaded(client, path, kill)), daemon=True)
         sending.start()
         assert is_half.wait(END_S)

@@ -13,11 +13,11 @@ from tests.support.flows import World
 
 from towpath import Flow, table, topic
 from towpath.flow.audit.audit import Audit
-from towpath.flow.place import Place
-from towpath.flow.reentry_record import reentry_record
+from towpath.flow.delivery.ledger import BatchSnapshot
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.records.reentry import reentry_record
 from towpath.flow.stateful import field
 from towpath.flow.topics import FlowTopics
-from towpath.flow.units import Units
 from towpath.log import NewRecord
 
 HOUR = 3_600_000
@@ -67,7 +67,7 @@ def balance(world: World, flow: Flow) -> dict[str, int]:
 
 def watermarks(world: World, flow: Flow) -> list[int | None]:
     """As the rows of the batches have it."""
-    return [Units.of_value(batch.units).watermarks.get("both") for batch in world.batches(flow)]
+    return [BatchSnapshot.of_value(batch.units).watermarks.get("both") for batch in world.batches(flow)]
 
 
 def test_over_batches_until_what_is_unmatched_lies_in_the_error_topic(world: World, name: str) -> None:
@@ -75,13 +75,13 @@ def test_over_batches_until_what_is_unmatched_lies_in_the_error_topic(world: Wor
     send(world, flow, [one("a", 1, 0), one("b", 2, 0), one("c", "1", 0)], [one("x", 1.0, HOUR), one("y", 1, HOUR + 1)])
     world.run(flow)
     assert loaded(world.home) == {("a", "x"): 1}
-    assert balance(world, flow) == {Place.LOADED: 1, Place.AGGREGATED: 1, Place.JOINING: 3}
+    assert balance(world, flow) == {RecordPlace.LOADED: 1, RecordPlace.AGGREGATED: 1, RecordPlace.JOINING: 3}
     assert watermarks(world, flow) == [None]
     # The next batch has a watermark: of the orders, which are furthest behind. Nothing is late for it.
     send(world, flow, [one("d", 1, HOUR)], [one("z", 2, 1)])
     world.run(flow)
     assert loaded(world.home) == {("a", "x"): 1, ("d", "x"): 1, ("d", "y"): 1, ("b", "z"): 1}
-    assert balance(world, flow) == {Place.LOADED: 3, Place.AGGREGATED: 3, Place.JOINING: 1}
+    assert balance(world, flow) == {RecordPlace.LOADED: 3, RecordPlace.AGGREGATED: 3, RecordPlace.JOINING: 1}
     # Both inputs go on: what is late fails, and what has waited is found by ticks, in whatever shard it is.
     send(world, flow, [one("e", 3, 9 * HOUR)], [one("w", 3, 9 * HOUR)])
     world.run(flow)
@@ -89,8 +89,8 @@ def test_over_batches_until_what_is_unmatched_lies_in_the_error_topic(world: Wor
     world.run(flow)
     errors = {(error.failure.exception, error.topic, error.failure.code) for error in world.errors(flow)}
     assert errors == {("Late", f"{name}-orders", 8), ("Unmatched", f"{name}-orders", 8)}
-    assert balance(world, flow)[Place.FAILED] == 2
-    assert balance(world, flow).get(Place.JOINING, 0) == 0
+    assert balance(world, flow)[RecordPlace.FAILED] == 2
+    assert balance(world, flow).get(RecordPlace.JOINING, 0) == 0
     marks = [mark for mark in watermarks(world, flow) if mark is not None]
     assert marks == sorted(marks)
     assert marks[-1] == 9 * HOUR - 600_000
@@ -126,4 +126,8 @@ def test_without_partner_delivered_by_a_tick(embedded: World) -> None:
     expected = {(f"o{n}", None): 1 for n in range(38)} | {("o38", "p0"): 1, ("o39", "p1"): 1, ("end", "end"): 1}
     assert loaded(embedded.home) == expected
     found = balance(embedded, flow)
-    assert (found.get(Place.JOINING, 0), found[Place.UNMATCHED], found[Place.AGGREGATED]) == (0, 38, 38 + 3)
+    assert (found.get(RecordPlace.JOINING, 0), found[RecordPlace.UNMATCHED], found[RecordPlace.AGGREGATED]) == (
+        0,
+        38,
+        38 + 3,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.integration.test_flow_ledger import Book, upto
 from tests.support.quiet import Quiet
 
-from towpath.flow.units import Units
+from towpath.flow.delivery.ledger import BatchSnapshot
 
 
 def test_a_commit_adds_the_event_times(quiet: Quiet) -> None:
@@ -13,9 +13,9 @@ def test_a_commit_adds_the_event_times(quiet: Quiet) -> None:
     book = Book(quiet)
     first = book.snapshot(0, upto(1))
     assert book.commit(first).units == first.units
-    units = Units(2, watermarks={"both": 5}, event_times={"both/order": 9})
+    units = BatchSnapshot(2, watermarks={"both": 5}, event_times={"both/order": 9})
     second = book.commit(book.snapshot(1, upto(2, 1)), units=units.to_value())
     with book.database.read() as tx:
         found = book.ledger.last_committed(tx, second.flow, second.stage, 1)
     assert found is not None
-    assert Units.of_value(found.units) == units
+    assert BatchSnapshot.of_value(found.units) == units

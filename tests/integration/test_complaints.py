@@ -10,19 +10,18 @@ import pytest
 from tests.support.sweep import sweep
 from tests.support.tables import by_hand, events, rows
 
-from towpath.access.block_rule import BlockAction
-from towpath.catalog.complaint import Complaint, NewComplaint, Origin
-from towpath.catalog.complaint_resending import SPOT, group_of
-from towpath.catalog.complaint_state import ComplaintMove, ComplaintState, Outcome
-from towpath.errors import (
-    BadValue,
-    IllegalComplaintMove,
-    RecordUnknown,
-    TooFast,
-    UnknownComplaint,
-    UnknownTopic,
+from towpath.blocks.rule import BlockAction
+from towpath.catalog.complaints.service import SPOT, group_of
+from towpath.catalog.complaints.store import (
+    Complaint,
+    ComplaintMove,
+    ComplaintOutcome,
+    ComplaintState,
+    DocumentOrigin,
+    NewComplaint,
 )
-from towpath.flow.stage_store import StageStore
+from towpath.errors import BadValue, IllegalComplaintMove, RecordUnknown, TooFast, UnknownComplaint, UnknownTopic
+from towpath.flow.stage.store import StageStore
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
 
@@ -142,7 +141,7 @@ def test_who_settled_it_why_and_what_the_reader_is_told(runtime: Runtime) -> Non
     assert runtime.complaints.take(number, who="cy", why="bob is ill").taken_by == "cy"
     done = runtime.complaints.dismiss(number, reply="It is yours.", who="cy", why="checked the bill")
     assert (done.outcome, done.settled_by, done.why, done.reply) == (
-        Outcome.DISMISSED,
+        ComplaintOutcome.DISMISSED,
         "cy",
         "checked the bill",
         "It is yours.",
@@ -161,7 +160,7 @@ def test_who_settled_it_why_and_what_the_reader_is_told(runtime: Runtime) -> Non
 def test_an_id_that_is_a_place_leads_to_its_record(runtime: Runtime, topic_id: str) -> None:
     stage(runtime, ["another", topic_id])
     made = runtime.complaints.make(NewComplaint("orders", "orders:1:0:0:2", "wrong"))
-    assert made.origin == Origin("orders", topic_id, 0, 0)
+    assert made.origin == DocumentOrigin("orders", topic_id, 0, 0)
     assert str(made.origin) == "orders/0/0"
 
 
@@ -176,7 +175,7 @@ def test_where_flows_do_not_agree_the_flow_has_to_be_named(runtime: Runtime, top
     stage(runtime, ["older", topic_id], "bills")
     assert runtime.complaints.make(NewComplaint("orders", "orders:0:0:0", "wrong")).origin is None
     named = runtime.complaints.make(NewComplaint("orders", "orders:0:0:0", "wrong", flow="shop"))
-    assert named.origin == Origin("orders", topic_id, 0, 0)
+    assert named.origin == DocumentOrigin("orders", topic_id, 0, 0)
 
 
 def test_a_person_can_say_which_record_it_is(runtime: Runtime, topic_id: str) -> None:
@@ -186,7 +185,7 @@ def test_a_person_can_say_which_record_it_is(runtime: Runtime, topic_id: str) ->
     with pytest.raises(UnknownTopic):
         runtime.complaints.link(number, "none", 0, 0, **BY)
     linked = runtime.complaints.link(number, "orders", 0, 1, **BY)
-    assert (linked.state, linked.origin) == (ComplaintState.NEW, Origin("orders", topic_id, 0, 1))
+    assert (linked.state, linked.origin) == (ComplaintState.NEW, DocumentOrigin("orders", topic_id, 0, 1))
 
 
 def test_blocking_makes_a_rule_for_the_key(runtime: Runtime, topic_id: str) -> None:
@@ -195,7 +194,7 @@ def test_blocking_makes_a_rule_for_the_key(runtime: Runtime, topic_id: str) -> N
     done = runtime.complaints.block(
         number, until="2100-01-01", action=BlockAction.REFUSE, approved_by="Bea", reply="Gone.", **BY
     )
-    assert (done.outcome, done.reply) == (Outcome.BLOCKED, "Gone.")
+    assert (done.outcome, done.reply) == (ComplaintOutcome.BLOCKED, "Gone.")
     assert done.rule is not None
     rule = runtime.blocks.show(done.rule)
     assert rule.rule.match.to_json() == {"topic": "orders", "key": "bob"}
@@ -224,7 +223,7 @@ def test_a_record_is_sent_again_once(runtime: Runtime, topic_id: str) -> None:
         complaints.rerun(number, **BY)
     assert runtime.complaints.show(number).state is ComplaintState.NEW
     assert runtime.log.positions(group_of(number)) == {SPOT: 1}
-    assert runtime.complaints.rerun(number, **BY).outcome is Outcome.RERUN
+    assert runtime.complaints.rerun(number, **BY).outcome is ComplaintOutcome.RERUN
     sent = [(record.key, record.value, record.headers) for record in runtime.log.read("orders", 0, 3)]
     assert sent == [(b"ann", b'{"n": 1}', (("from", b"shop"),))]
     assert runtime.log.positions(group_of(number)) == {}

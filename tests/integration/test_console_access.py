@@ -28,14 +28,15 @@ from tests.support.desk_world import World
 from tests.support.http import API, Client, error_of, make_key
 from tests.support.tables import rows
 
-from towpath.events import Event, EventKind
-from towpath.queue.browser import Browser
+from towpath.core.events import Event, EventKind
+from towpath.queue.browser import QueueBrowser
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 from towpath.web.app import Surface, build_app
-from towpath.web.asking import SESSION
-from towpath.web.console import live, sharing
-from towpath.web.console.all_pages import PAGES
+from towpath.web.auth import SESSION
+from towpath.web.console.layout import live
+from towpath.web.console.layout import page as sharing
+from towpath.web.console.pages import PAGES
 
 BY: dict[str, Any] = {"who": "test", "why": "a test"}
 HOUR_S = 3600.0
@@ -611,15 +612,15 @@ def test_who_asks_while_an_answer_is_made_gets_it(make_visitor: MakeVisitor, mon
     monkeypatch.setattr(sharing, "FRESH_S", 3600.0)
     visitor = make_visitor("viewer")
     asked, may_answer, asked_for = [], threading.Event(), threading.Event()
-    inboxes = Browser.inboxes
+    inboxes = QueueBrowser.inboxes
 
-    def slow(self: Browser, *given: Any, **options: Any) -> Any:
+    def slow(self: QueueBrowser, *given: Any, **options: Any) -> Any:
         asked.append(1)
         asked_for.set()
         assert may_answer.wait(30)
         return inboxes(self, *given, **options)
 
-    monkeypatch.setattr(Browser, "inboxes", slow)
+    monkeypatch.setattr(QueueBrowser, "inboxes", slow)
     cookie = {"Cookie": f"{SESSION}={visitor.client.cookies[SESSION]}", "X-Live": "1"}
     with served(visitor.app) as address, ThreadPoolExecutor(5) as pool:
 

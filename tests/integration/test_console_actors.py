@@ -17,12 +17,12 @@ from tests.support.console import HOSTILE, MakeVisitor, Visitor, has_run, said
 from tests.support.tables import events, rows
 
 from towpath.actors import End, Turn, Wait
-from towpath.actors.phase import Phase
-from towpath.actors.spawned import SpawnedStore
-from towpath.clock import to_datetime
+from towpath.actors.instance import Phase
+from towpath.actors.spawner.store import SpawnedStore
+from towpath.core.clock import to_datetime
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
-from towpath.web.console import actor_pages
+from towpath.testing.clock import wait_until
+from towpath.web.console.actors import actors as actor_pages
 
 LAUNCH = str(uuid4())
 MODULES = {"actors": {"modules": ["tests.support.actors"]}}

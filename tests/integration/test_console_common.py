@@ -9,7 +9,7 @@ import pytest
 from tests.support.console import MakeVisitor, Visitor
 
 from towpath.runtime import Runtime
-from towpath.web.console import common as common_module
+from towpath.web.console.layout import lists as common_module
 
 COMMON = ("/", "/queue", "/queue/messages", "/events", "/desk/groups", "/processes")
 # What passes between two looks: how long ago something was, and how long it has lasted.
@@ -26,7 +26,7 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses of the lists that were made."""
     found: list[str] = []
-    real = common_module.Common.answer
+    real = common_module.SharedPages.answer
 
     def answer(self: Any, request: Any, principal: Any, make: Any) -> Any:
         def counted(*given: Any) -> Any:
@@ -35,7 +35,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return real(self, request, principal, counted)
 
-    monkeypatch.setattr(common_module.Common, "answer", answer)
+    monkeypatch.setattr(common_module.SharedPages, "answer", answer)
     return found
 
 
@@ -66,7 +66,7 @@ def test_nothing_in_it_is_of_one_person(path: str, make_visitor: MakeVisitor, ru
     ann, bob = make_visitor("operator", name="ann"), make_visitor("operator", name="bob")
     runtime.queue.operator("ann").send("greeter", "greet", {}, "ann has asked for it")
     of_ann = live(ann, path)
-    bob.app.state.common = common_module.Common()
+    bob.app.state.common = common_module.SharedPages()
     of_bob = live(bob, path)
     assert TIMES.sub("", of_bob.replace(bob.token, "")) == TIMES.sub("", of_ann.replace(ann.token, ""))
 

@@ -14,10 +14,11 @@ import pytest
 from tests.support.console import HOSTILE, MakeVisitor, Visitor, has_run, said
 from tests.support.tables import rows
 
-from towpath.catalog import DataSet, files
-from towpath.catalog.directory import directory_of, make_directory, place_of
+from towpath.catalog import DataSet
+from towpath.catalog.data_sets import directory as files
+from towpath.catalog.data_sets.directory import directory_of, make_directory, place_of
 from towpath.runtime import Runtime
-from towpath.web.console import data_set_pages
+from towpath.web.console import catalog as data_set_pages
 
 ORIGIN_RUN, ORIGIN_ORDER = str(uuid4()), str(uuid4())
 ORIGIN = f"harvest:main {ORIGIN_RUN} {ORIGIN_ORDER}"

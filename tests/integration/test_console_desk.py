@@ -13,11 +13,10 @@ from tests.support.desk_world import FAILURE, FLOW, World
 from tests.support.tables import rows
 
 from towpath.db import Queries
-from towpath.desk.case_state import CaseState
-from towpath.desk.group_state import GroupState
-from towpath.desk.group_store import Seen
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
+from towpath.desk.cases.model import CaseState
+from towpath.desk.groups.model import GroupState
+from towpath.desk.groups.store import GroupArrivals
+from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.runtime import Runtime
 
 BY: dict[str, Any] = {"who": "ada", "why": "as agreed"}
@@ -58,7 +57,7 @@ def state_of(world: World, group: int) -> GroupState:
 
 def test_what_happens_on_the_desk_is_news_for_open_pages(world: World) -> None:
     """What comes from a flow leaves no event: neither a new case nor one that is settled."""
-    marks = Queries("towpath.web.console", "live", world.database.dialect)["marks"]
+    marks = Queries("towpath.web.console.layout", "live", world.database.dialect)["marks"]
 
     def seen() -> Any:
         with world.database.read() as tx:
@@ -80,7 +79,7 @@ def test_groups_with_counts_and_trend(viewer: Visitor, world: World) -> None:
     tax = world.case(failure=OTHER).group_id
     now = world.database.now()
     with world.database.transaction() as tx:
-        world.parts.groups.see(tx, [Seen(price, 1234, now, now)])
+        world.parts.groups.see(tx, [GroupArrivals(price, 1234, now, now)])
     page = viewer.text("/desk/groups")
     assert listed(page) == [price, tax]
     assert "1,234 " in page
@@ -420,7 +419,9 @@ def test_an_export_has_what_matches(viewer: Visitor, world: World, form: str) ->
 @pytest.mark.parametrize("text", HOSTILE)
 def test_whatever_is_in_an_error_stays_text(operator: Visitor, world: World, text: str) -> None:
     body = json.dumps({"id": 1, text: text}).encode()
-    failure = Failure(ErrorCode.TRANSFORM_FAILED, text, text, f"said {text}", f'  File "a.py", line 1, in f\n{text}')
+    failure = RecordFailure(
+        ErrorCode.TRANSFORM_FAILED, text, text, f"said {text}", f'  File "a.py", line 1, in f\n{text}'
+    )
     case = world.case(body, failure=failure, headers=(("towpath.stage", b"main"), (text, text.encode())))
     world.desk.operate.note(case.id, text, who=text)
     world.desk.operate.assign([case.id], text, who=text, why=text)
@@ -437,7 +438,7 @@ def test_whatever_is_in_an_error_stays_text(operator: Visitor, world: World, tex
 def test_who_may_not_see_a_field(make_desk: Any, make_visitor: MakeVisitor) -> None:
     runtime = make_desk(desk={"masked": {FLOW: ["email"]}, "sees_masked": "admin"})
     world = World(runtime)
-    mail = Failure(ErrorCode.TRANSFORM_FAILED, "mail", "ValueError", "jane@example.org is not an address")
+    mail = RecordFailure(ErrorCode.TRANSFORM_FAILED, "mail", "ValueError", "jane@example.org is not an address")
     case = world.case(b'{"id":1,"email":"jane@example.org"}', failure=mail)
     operator, admin = (make_visitor(role, runtime) for role in ("operator", "admin"))
     paths = [

@@ -13,9 +13,8 @@ from tests.support.desk_world import World
 from tests.support.tables import rows
 from tests.support.taught import NO_CITY, city_rule, teach, without_city
 
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.job_state import EditState
+from towpath.desk.cases.model import Case, CaseState
+from towpath.desk.edits import EditState
 from towpath.runtime import Runtime
 
 BY: dict[str, Any] = {"who": "ada", "why": "as agreed"}

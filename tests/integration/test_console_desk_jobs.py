@@ -11,9 +11,9 @@ from tests.support.console import HOSTILE, MakeVisitor, Visitor, has_run, said
 from tests.support.desk_world import FAILURE, FLOW, World
 from tests.support.tables import rows
 
-from towpath.desk.case_state import CaseState
-from towpath.desk.job_state import JobKind, JobState
-from towpath.desk.selection import Selection
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.actions.job_store import JobState
+from towpath.desk.cases.model import CaseSelection, CaseState
 from towpath.runtime import Runtime
 
 BY: dict[str, Any] = {"who": "ada", "why": "as agreed"}
@@ -125,7 +125,7 @@ def test_a_bulk_job_needs_a_reason_and_a_rate_that_can_be(operator: Visitor, wor
 
 def test_jobs_and_one_of_them(viewer: Visitor, world: World) -> None:
     world.cases(3)
-    job = world.desk.jobs.plan(JobKind.ABANDON, Selection(flow=FLOW), name="clean <b>up</b>", **BY)
+    job = world.desk.jobs.plan(JobKind.ABANDON, CaseSelection(flow=FLOW), name="clean <b>up</b>", **BY)
     page = viewer.text("/desk/jobs")
     assert "clean &lt;b&gt;up&lt;/b&gt;" in page
     assert f'href="/desk/jobs/{job.seq}"' in page
@@ -141,7 +141,7 @@ def test_jobs_and_one_of_them(viewer: Visitor, world: World) -> None:
 
 def test_a_job_is_begun_paused_resumed_and_aborted(operator: Visitor, viewer: Visitor, world: World) -> None:
     world.cases(3)
-    job = world.desk.jobs.plan(JobKind.ABANDON, Selection(flow=FLOW), **BY)
+    job = world.desk.jobs.plan(JobKind.ABANDON, CaseSelection(flow=FLOW), **BY)
     path = f"/desk/jobs/{job.seq}"
 
     def buttons() -> list[str]:
@@ -169,7 +169,7 @@ def test_a_job_is_begun_paused_resumed_and_aborted(operator: Visitor, viewer: Vi
 def test_what_became_of_each_case(viewer: Visitor, world: World) -> None:
     cases = world.cases(60)
     gap = world.case(kind="gap")
-    job = world.desk.jobs.plan(JobKind.REPLAY, Selection(flow=FLOW), begin=True, **BY)
+    job = world.desk.jobs.plan(JobKind.REPLAY, CaseSelection(flow=FLOW), begin=True, **BY)
     with world.hosted():
         world.ended(job)
     page = viewer.text(f"/desk/jobs/{job.seq}")
@@ -240,7 +240,7 @@ def test_whatever_is_said_stays_text(operator: Visitor, world: World, text: str)
     case = world.case(failure=FAILURE._replace(message=text, step=text))
     world.desk.operate.replay([case.id], delay_s=600, **BY)
     world.runtime.lanes.pause(FLOW, 0, who="ada", why=text)
-    job = world.desk.jobs.plan(JobKind.ASSIGN, Selection(text=text), name=text, arguments={"assignee": text}, **BY)
+    job = world.desk.jobs.plan(JobKind.ASSIGN, CaseSelection(text=text), name=text, arguments={"assignee": text}, **BY)
     job = world.desk.jobs.begin(job.id, **BY)
     world.desk.jobs.pause(job.id, who=text, why=text)
     for path in ("/desk/lanes", f"/desk/lanes/{FLOW}/0", "/desk/jobs", f"/desk/jobs/{job.seq}"):

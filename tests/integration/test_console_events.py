@@ -11,11 +11,11 @@ import pytest
 from tests.support.console import HOSTILE, MakeVisitor, Visitor, has_run
 from tests.support.sweep import sweep
 
-from towpath.clock import to_datetime
-from towpath.events import Event, EventKind
+from towpath.core.clock import to_datetime
+from towpath.core.events import Event, EventKind
 from towpath.runtime import Runtime
-from towpath.web.console import event_pages
-from towpath.web.console.subjects import page_of
+from towpath.web.console import queue as event_pages
+from towpath.web.console.layout.event_links import page_of
 
 
 def record(runtime: Runtime, *events: Event) -> None:

@@ -17,7 +17,7 @@ from tests.support.quiet import Quiet
 from tests.support.sweep import sweep
 from tests.support.uploads import open_upload
 
-from towpath.desk.case import Case
+from towpath.desk.cases.model import Case
 from towpath.log import Log, open_log
 from towpath.runtime import Runtime
 from towpath.settings import LogSettings

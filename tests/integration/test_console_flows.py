@@ -11,13 +11,14 @@ from tests.support.console import HOSTILE, MakeVisitor, Visitor, has_run, said
 from tests.support.flow_world import FLOW, TOPIC, FlowWorld
 from tests.support.tables import by_hand, rows
 
-from towpath.flow.pilot import PilotState
-from towpath.flow.place import Place
-from towpath.flow.positions import Range
-from towpath.flow.wish import WishKind
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.delivery.positions import OffsetRange
+from towpath.flow.stage import StageState
+from towpath.flow.stage.states import StageCommandKind
 from towpath.runtime import Runtime
-from towpath.web.console import flow_audit_pages, flow_pages
-from towpath.web.console.flow_audit_pages import MEANINGS
+from towpath.web.console.flows import actions as flow_audit_pages
+from towpath.web.console.flows import flows as flow_pages
+from towpath.web.console.flows.actions import MEANINGS
 
 AT = f"/flows/{FLOW}"
 
@@ -34,7 +35,7 @@ def visitor(make_visitor: MakeVisitor, desk_runtime: Runtime) -> Visitor:
 
 def offered(page: str) -> set[str]:
     """What the buttons of a page ask of a flow."""
-    return {kind for kind in WishKind if f'action="{AT}/{kind}"' in page or f'href="{AT}/{kind}"' in page}
+    return {kind for kind in StageCommandKind if f'action="{AT}/{kind}"' in page or f'href="{AT}/{kind}"' in page}
 
 
 # Looking
@@ -49,14 +50,14 @@ def test_flows_are_listed_with_state_rate_lag_and_errors(visitor: Visitor, world
     world.send(*[b"{}"] * 25)
     world.batch()
     world.sample()
-    world.move(PilotState.EXTRACT)
+    world.move(StageState.EXTRACT)
     page = visitor.text("/flows")
     for text in (f'href="{AT}?stage={TOPIC}"', ">extract<", ">2.5<", ">15<", ">7<", world.me):
         assert text in page, text
 
 
 def test_who_needs_a_person_comes_first_with_the_reason(visitor: Visitor, world: FlowWorld) -> None:
-    world.move(PilotState.HALTED, reason="the checkpoint is gone")
+    world.move(StageState.HALTED, reason="the checkpoint is gone")
     page = visitor.text("/flows")
     assert page.index("the checkpoint is gone") < page.index("<table>")
     assert "has halted" in visitor.text(AT)
@@ -67,7 +68,7 @@ def test_a_flow_shows_its_graph_its_machine_and_its_ledger(visitor: Visitor, wor
     world.batch()
     world.batch(commits=False)
     world.sample(history=[[world.runtime.database.now() // 10**6 - 60, 12, 1.0]])
-    world.move(PilotState.LOAD)
+    world.move(StageState.LOAD)
     page = visitor.text(AT)
     assert '<text class="lit"' in page
     assert "● load" in page
@@ -84,7 +85,7 @@ def test_a_flow_shows_its_graph_its_machine_and_its_ledger(visitor: Visitor, wor
 
 def test_a_stage_that_waits_says_when_it_tries_again_and_why(visitor: Visitor, world: FlowWorld) -> None:
     soon = world.runtime.database.now() + 3_600_000_000
-    world.move(PilotState.RETRY, attempt=4, next_try=soon, resumes=PilotState.LOAD, last_error=world.trouble("refused"))
+    world.move(StageState.RETRY, attempt=4, next_try=soon, resumes=StageState.LOAD, last_error=world.trouble("refused"))
     page = visitor.text(AT)
     assert ": refused" in page
     assert "attempt 4" in page
@@ -94,8 +95,8 @@ def test_a_stage_that_waits_says_when_it_tries_again_and_why(visitor: Visitor, w
 
 
 def test_the_last_moves_are_listed_and_the_way_is_marked(visitor: Visitor, world: FlowWorld) -> None:
-    world.move(PilotState.EXTRACT)
-    world.move(PilotState.RETRY, next_try=1, resumes=PilotState.EXTRACT)
+    world.move(StageState.EXTRACT)
+    world.move(StageState.RETRY, next_try=1, resumes=StageState.EXTRACT)
     page = visitor.text(AT)
     assert page.index("extract → retry") < page.index("configure → extract")
     assert page.count('class="edge lit"') == 1
@@ -103,7 +104,7 @@ def test_the_last_moves_are_listed_and_the_way_is_marked(visitor: Visitor, world
 
 def test_nobody_runs_what_should_run(visitor: Visitor, world: FlowWorld) -> None:
     world.send(*[b"{}"] * 5)
-    world.move(PilotState.EXTRACT)
+    world.move(StageState.EXTRACT)
     world.sample(rate=98.5, lag=0)
     by_hand(world.runtime.database, "update flow_stage set owner = 'somebody-gone'")
     page = visitor.text(AT)
@@ -117,7 +118,7 @@ def test_of_several_stages_the_one_in_need_is_shown_or_the_one_that_is_asked_for
     visitor: Visitor, world: FlowWorld
 ) -> None:
     other = FlowWorld(world.runtime, FLOW, "views")
-    other.move(PilotState.HELD, next_try=1, resumes=PilotState.LOAD)
+    other.move(StageState.HELD, next_try=1, resumes=StageState.LOAD)
     assert "by an outage" in visitor.text(AT)
     assert "by an outage" not in visitor.text(f"{AT}?stage={TOPIC}")
     answer = visitor.get(f"{AT}?stage=x")
@@ -150,7 +151,7 @@ def test_batches_are_turned_over_by_pages(visitor: Visitor, world: FlowWorld, mo
 def test_what_will_never_be_read_is_told(visitor: Visitor, world: FlowWorld) -> None:
     id = world.runtime.log.topic(TOPIC).id
     with world.runtime.database.transaction() as tx:
-        world.ledger.add_gap(tx, FLOW, TOPIC, 1, Range(TOPIC, id, 0, 3, 1_000), "deleted before it was read")
+        world.ledger.add_gap(tx, FLOW, TOPIC, 1, OffsetRange(TOPIC, id, 0, 3, 1_000), "deleted before it was read")
     page = visitor.text(AT)
     assert "deleted before it was read" in page
 
@@ -161,22 +162,22 @@ def test_what_will_never_be_read_is_told(visitor: Visitor, world: FlowWorld) -> 
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (PilotState.LOAD, {"pause", "stop", "reset"}),
-        (PilotState.RETRY, {"pause", "resume", "stop", "reset"}),
-        (PilotState.PAUSED, {"resume", "stop", "reset"}),
-        (PilotState.STOPPED, {"reset"}),
+        (StageState.LOAD, {"pause", "stop", "reset"}),
+        (StageState.RETRY, {"pause", "resume", "stop", "reset"}),
+        (StageState.PAUSED, {"resume", "stop", "reset"}),
+        (StageState.STOPPED, {"reset"}),
     ],
 )
 def test_only_what_can_be_asked_is_offered(
-    visitor: Visitor, world: FlowWorld, state: PilotState, expected: set[str]
+    visitor: Visitor, world: FlowWorld, state: StageState, expected: set[str]
 ) -> None:
-    world.move(state, next_try=1, resumes=PilotState.LOAD)
+    world.move(state, next_try=1, resumes=StageState.LOAD)
     assert offered(visitor.text(AT)) == expected
 
 
 @pytest.mark.parametrize("kind", ["pause", "stop"])
 def test_a_wish_is_kept_with_who_and_why(visitor: Visitor, world: FlowWorld, kind: str) -> None:
-    world.move(PilotState.LOAD)
+    world.move(StageState.LOAD)
     page = visitor.done(f"{AT}/{kind}", why="the sink is rebuilt", stage="", back=AT)
     assert TOPIC in said(page)
     wish = world.stage().wish
@@ -187,21 +188,21 @@ def test_a_wish_is_kept_with_who_and_why(visitor: Visitor, world: FlowWorld, kin
 
 
 def test_a_halted_stage_is_resumed(visitor: Visitor, world: FlowWorld) -> None:
-    world.move(PilotState.HALTED, reason="a person has to look")
+    world.move(StageState.HALTED, reason="a person has to look")
     visitor.done(f"{AT}/resume", stage=TOPIC)
     wish = world.stage().wish
     assert wish is not None
-    assert wish.kind is WishKind.RESUME
+    assert wish.kind is StageCommandKind.RESUME
 
 
 def test_what_cannot_be_asked_now_is_refused(visitor: Visitor, world: FlowWorld) -> None:
-    world.move(PilotState.LOAD)
+    world.move(StageState.LOAD)
     visitor.refused(f"{AT}/resume", 409)
     assert world.stage().wish is None
 
 
 def test_a_reason_is_needed(visitor: Visitor, world: FlowWorld) -> None:
-    world.move(PilotState.LOAD)
+    world.move(StageState.LOAD)
     visitor.refused(f"{AT}/pause", 422, why="")
     assert world.stage().wish is None
 
@@ -217,7 +218,7 @@ def test_a_reset_is_shown_before_it_is_asked_for(visitor: Visitor, world: FlowWo
     visitor.done(f"{AT}/reset", to="latest", why="what is there is rubbish")
     wish = world.stage().wish
     assert wish is not None
-    assert (wish.kind, wish.arguments) == (WishKind.RESET, {"to": "latest"})
+    assert (wish.kind, wish.arguments) == (StageCommandKind.RESET, {"to": "latest"})
 
 
 def test_a_reset_to_nowhere_is_refused(visitor: Visitor, world: FlowWorld) -> None:
@@ -227,7 +228,7 @@ def test_a_reset_to_nowhere_is_refused(visitor: Visitor, world: FlowWorld) -> No
 
 
 def test_a_viewer_looks_and_changes_nothing(make_visitor: MakeVisitor, desk_runtime: Runtime, world: FlowWorld) -> None:
-    world.move(PilotState.LOAD)
+    world.move(StageState.LOAD)
     viewer = make_visitor("viewer", desk_runtime)
     assert offered(viewer.text(AT)) == set()
     for kind in ("pause", "resume", "stop", "reset"):
@@ -275,7 +276,7 @@ def test_what_takes_too_long_is_left_to_the_command(
 
 
 def test_every_place_is_told_in_words() -> None:
-    assert set(MEANINGS) == set(Place)
+    assert set(MEANINGS) == set(RecordPlace)
 
 
 # What is shown is hostile, or not for everybody
@@ -283,8 +284,8 @@ def test_every_place_is_told_in_words() -> None:
 
 def test_what_stands_in_rows_is_text(visitor: Visitor, world: FlowWorld) -> None:
     hostile = " ".join(HOSTILE).replace("\x07", "").replace("\x1b", "")
-    world.move(PilotState.RETRY, next_try=1, resumes=PilotState.LOAD, last_error=world.trouble(hostile))
-    world.move(PilotState.HALTED, reason=hostile, last_error=world.trouble(hostile))
+    world.move(StageState.RETRY, next_try=1, resumes=StageState.LOAD, last_error=world.trouble(hostile))
+    world.move(StageState.HALTED, reason=hostile, last_error=world.trouble(hostile))
     for path in ("/flows", AT, f"{AT}/batches", f"{AT}/audit?count=yes", f"{AT}/reset"):
         page = visitor.text(path)
         assert not has_run(page)
@@ -296,7 +297,7 @@ def test_what_quotes_records_is_hidden_from_who_may_not_see_them(
 ) -> None:
     runtime = make_desk(desk={"masked": {FLOW: ["email"]}})
     world = FlowWorld(runtime)
-    world.move(PilotState.RETRY, next_try=1, resumes=PilotState.LOAD, last_error=world.trouble("a@b.example is bad"))
+    world.move(StageState.RETRY, next_try=1, resumes=StageState.LOAD, last_error=world.trouble("a@b.example is bad"))
     viewer, admin = make_visitor("viewer", runtime), make_visitor("admin", runtime)
     for path in ("/flows", AT):
         assert "a@b.example" not in viewer.text(path)

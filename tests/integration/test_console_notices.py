@@ -9,7 +9,7 @@ from tests.support.console import HOSTILE, MakeVisitor, has_run, said
 from tests.support.desk_world import FLOW, World
 from tests.support.receivers import webhook
 
-from towpath.notify.notice import Notice, NoticeKind
+from towpath.notify.model import Notice, NoticeKind
 from towpath.runtime import Runtime
 
 

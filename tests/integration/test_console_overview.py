@@ -18,20 +18,18 @@ from tests.support.flow_world import FLOW, TOPIC, FlowWorld
 from tests.support.tables import by_hand
 from tests.support.uploads import send_upload
 
-from towpath.actors.phase import Phase
-from towpath.boundary.upload_store import UploadStore
-from towpath.catalog.complaint import NewComplaint
-from towpath.desk.archive import Archive
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.flow.pilot import PilotState
+from towpath.actors.instance import Phase
+from towpath.catalog.complaints.store import NewComplaint
+from towpath.desk.groups.model import Archive
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.stage import StageState
+from towpath.gateway.uploads.store import UploadStore
 from towpath.queue import MessageState
 from towpath.runtime import Runtime
-from towpath.supervision.death import DeathStore, NewDeath
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duty import DutySpec, Wanted
-from towpath.testing.waiting import wait_until
-from towpath.web.console.needs import Need
+from towpath.supervision.duties.model import DeathKind, DutySpec, NewDuty
+from towpath.supervision.duties.store import DeathStore, NewDeath
+from towpath.testing.clock import wait_until
+from towpath.web.console.overview import Need
 
 BY: dict[str, Any] = {"who": "test", "why": "a test"}
 
@@ -65,9 +63,9 @@ def test_an_empty_console_says_that_all_is_well(viewer: Visitor) -> None:
 
 
 def test_what_stands_still_comes_first(viewer: Visitor, runtime: Runtime) -> None:
-    FlowWorld(runtime, "a-waits", "a").move(PilotState.RETRY, next_try=1, resumes=PilotState.LOAD)
-    FlowWorld(runtime, "b-halted", "b").move(PilotState.HALTED, reason="look")
-    FlowWorld(runtime, "c-fine", "c").move(PilotState.EXTRACT)
+    FlowWorld(runtime, "a-waits", "a").move(StageState.RETRY, next_try=1, resumes=StageState.LOAD)
+    FlowWorld(runtime, "b-halted", "b").move(StageState.HALTED, reason="look")
+    FlowWorld(runtime, "c-fine", "c").move(StageState.EXTRACT)
     World(runtime, log=False).cases(2)
     found = needs(viewer.text("/"))
     assert [(each.href, each.is_bad) for each in found] == [
@@ -78,7 +76,7 @@ def test_what_stands_still_comes_first(viewer: Visitor, runtime: Runtime) -> Non
 
 
 def test_nobody_runs_a_flow(viewer: Visitor, runtime: Runtime) -> None:
-    FlowWorld(runtime).move(PilotState.EXTRACT)
+    FlowWorld(runtime).move(StageState.EXTRACT)
     by_hand(runtime.database, "update flow_stage set owner = 'somebody-gone'")
     assert needs(viewer.text("/")) == [Need(f"nobody runs {FLOW}", f"/flows/{FLOW}?stage={TOPIC}", True)]
 
@@ -86,12 +84,12 @@ def test_nobody_runs_a_flow(viewer: Visitor, runtime: Runtime) -> None:
 def test_groups_are_counted_and_the_new_ones_stand_above_the_known(viewer: Visitor, runtime: Runtime) -> None:
     world = World(runtime, log=False)
     for number in "abc":
-        world.case(failure=Failure(ErrorCode.NOT_VALID, "check", f"Kind{number}", "too small"))
+        world.case(failure=RecordFailure(ErrorCode.NOT_VALID, "check", f"Kind{number}", "too small"))
     known, gone = (group.id for group in runtime.desk.groups.page(limit=2))
     runtime.desk.groups.look(known, **BY)
     runtime.desk.groups.archive(gone, Archive(more=100), **BY)
     for number in "d":
-        world.case(failure=Failure(ErrorCode.NOT_VALID, "check", f"Kind{number}", "too small"))
+        world.case(failure=RecordFailure(ErrorCode.NOT_VALID, "check", f"Kind{number}", "too small"))
     page = viewer.text("/")
     [need] = needs(page)
     assert need.href == "/desk/groups?state=new"
@@ -107,7 +105,7 @@ def test_flows_are_shown_with_state_lag_and_rate(viewer: Visitor, runtime: Runti
     world.send(*[b"{}"] * 25)
     world.batch()
     world.sample()
-    world.move(PilotState.EXTRACT)
+    world.move(StageState.EXTRACT)
     page = section(viewer.text("/"), "flows")
     for text in (f'href="/flows/{FLOW}?stage={TOPIC}"', ">extract<", ">2.5<", ">15<", ">2<"):
         assert text in page, text
@@ -141,7 +139,7 @@ def test_what_waits_in_lanes_is_told_and_what_is_late_needs_somebody(viewer: Vis
 
 
 def test_processes_and_their_last_deaths(viewer: Visitor, runtime: Runtime) -> None:
-    runtime.duties.want([Wanted("importer", "command", "here", DutySpec(("true",)))], **BY)
+    runtime.duties.want([NewDuty("importer", "command", "here", DutySpec(("true",)))], **BY)
     death = NewDeath("importer", 1, None, "here", 4711, DeathKind.SIGNAL, None, 9, "", None, 1, "peer-1")
     with runtime.database.transaction() as tx:
         DeathStore(runtime.database).record(tx, death)
@@ -195,9 +193,9 @@ def test_messages_uploads_and_complaints_that_need_somebody(
 
 def test_what_stands_in_rows_is_text(viewer: Visitor, runtime: Runtime) -> None:
     hostile = " ".join(HOSTILE).replace("\x07", "").replace("\x1b", "")
-    World(runtime, log=False).case(failure=Failure(ErrorCode.NOT_VALID, hostile[:60], "Kind", hostile))
+    World(runtime, log=False).case(failure=RecordFailure(ErrorCode.NOT_VALID, hostile[:60], "Kind", hostile))
     world = FlowWorld(runtime, "flow", TOPIC)
-    world.move(PilotState.HALTED, reason=hostile)
+    world.move(StageState.HALTED, reason=hostile)
     page = viewer.text("/")
     assert not has_run(page)
     assert "{{" in page
@@ -205,7 +203,7 @@ def test_what_stands_in_rows_is_text(viewer: Visitor, runtime: Runtime) -> None:
 
 def test_titles_of_masked_groups_are_hidden(make_visitor: MakeVisitor, make_desk: Callable[..., Runtime]) -> None:
     masked = make_desk(desk={"masked": {FLOW: ["email"]}})
-    World(masked, log=False).case(failure=Failure(ErrorCode.NOT_VALID, "check", "Kind", "a@b.example is bad"))
+    World(masked, log=False).case(failure=RecordFailure(ErrorCode.NOT_VALID, "check", "Kind", "a@b.example is bad"))
     assert "a@b.example" not in make_visitor("viewer", masked).text("/")
     assert "a@b.example" in make_visitor("admin", masked).text("/")
 

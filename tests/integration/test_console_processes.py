@@ -14,14 +14,13 @@ from tests.support.supervised import BROKEN, LONG_SILENT_S, WORKER, Keeping, kee
 from tests.support.tables import events, rows
 
 from towpath.runtime import Runtime
-from towpath.supervision.duty import DutySpec, Wanted
-from towpath.supervision.duty_state import DutyState
-from towpath.testing.waiting import wait_until
+from towpath.supervision.duties.model import DutySpec, DutyState, NewDuty
+from towpath.testing.clock import wait_until
 
 LOUD = """
 import signal, threading
 import towpath
-from towpath.testing.waiting import wait_for_handler
+from towpath.testing.clock import wait_for_handler
 ended = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: ended.set())
 with towpath.connect() as runtime:
@@ -132,7 +131,7 @@ def test_names_and_commands_are_harmless(make_visitor: MakeVisitor, runtime: Run
     visitor = make_visitor("operator")
     hostile = [text for text in HOSTILE if text.isprintable()]
     wanted = [
-        Wanted(f"duty {number} {text}", text, "moon", DutySpec((text,), environment={"PASSWORD": "s3cret-w0rd"}))
+        NewDuty(f"duty {number} {text}", text, "moon", DutySpec((text,), environment={"PASSWORD": "s3cret-w0rd"}))
         for number, text in enumerate(hostile)
     ]
     runtime.duties.want(wanted, who="ann", why="a test")

@@ -7,7 +7,7 @@ from tests.support.console import HOSTILE, MakeVisitor, Visitor, has_run, said
 from tests.support.sweep import sweep
 from tests.support.tables import rows
 
-from towpath.exact_json import read_exactly
+from towpath.core.exact_json import read_exactly
 from towpath.queue import MessageState
 from towpath.runtime import Runtime
 

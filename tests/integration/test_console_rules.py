@@ -12,12 +12,11 @@ from tests.support.desk_world import FLOW, World
 from tests.support.tables import rows
 from tests.support.taught import NO_CITY, city_rule, teach, without_city
 
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.corrections.rule import Rule as LearnedRule
-from towpath.desk.corrections.rule_state import RuleState
-from towpath.desk.policy_store import Origin, Version
-from towpath.desk.rehearsals import INBOX
+from towpath.desk.cases.model import Case, CaseState
+from towpath.desk.corrections.model import CorrectionRule as LearnedRule
+from towpath.desk.corrections.model import RuleState
+from towpath.desk.policies.store import PolicyOrigin, Version
+from towpath.desk.rehearsal_queue import INBOX
 from towpath.policy import Rule, exponential, ignore, repeat, repeat_after
 from towpath.runtime import Runtime
 
@@ -47,7 +46,7 @@ def viewer(world: World, make_visitor: MakeVisitor) -> Visitor:
 
 def operators(world: World) -> Version | None:
     found = world.runtime.policies.current(FLOW)
-    return next((each for each in found if each.origin is Origin.OPERATOR), None)
+    return next((each for each in found if each.origin is PolicyOrigin.OPERATOR), None)
 
 
 # Policies

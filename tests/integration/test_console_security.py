@@ -28,10 +28,10 @@ from tests.support.crawling import crawl, route_of
 from tests.support.roles import MAY
 from tests.support.sweep import sweep
 
-from towpath.access.role import Role, Scope
+from towpath.access.roles import Role, Scope
 from towpath.runtime import Runtime
 from towpath.web.app import ROUTERS, Surface, build_app
-from towpath.web.asking import TOKEN_HEADER, scopes_of
+from towpath.web.auth import TOKEN_HEADER, scopes_of
 
 # Whoever can reach the server may ask for these. Nothing is added here without a reason.
 OPEN = {

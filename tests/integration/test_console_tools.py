@@ -9,9 +9,8 @@ import pytest
 from tests.support.console import HOSTILE, PASSWORD, MakeVisitor, has_run, said
 from tests.support.tables import rows
 
-from towpath.access.block_rule import BlockAction, BlockMatch, BlockState
-from towpath.catalog.complaint import NewComplaint
-from towpath.catalog.complaint_state import ComplaintState, Outcome
+from towpath.blocks.rule import BlockAction, BlockMatch, BlockState
+from towpath.catalog.complaints.store import ComplaintOutcome, ComplaintState, NewComplaint
 from towpath.errors import NotLoggedIn, UnknownUser
 from towpath.runtime import Runtime
 
@@ -127,7 +126,11 @@ def test_a_complaint_is_taken_and_dismissed(make_visitor: MakeVisitor, runtime: 
         assert viewer.post(f"/complaints/1/{act}", reply="x", until="2999-12-31").status_code == 403
     operator.done("/complaints/1/dismiss", reply="It is right.", back="/complaints/1")
     done = runtime.complaints.show(1)
-    assert (done.state, done.outcome, done.reply) == (ComplaintState.SETTLED, Outcome.DISMISSED, "It is right.")
+    assert (done.state, done.outcome, done.reply) == (
+        ComplaintState.SETTLED,
+        ComplaintOutcome.DISMISSED,
+        "It is right.",
+    )
     assert operator.post("/complaints/1/dismiss", reply="again").status_code == 409
 
 

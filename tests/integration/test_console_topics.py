@@ -11,7 +11,7 @@ from tests.support.flow_world import FLOW, TOPIC, FlowWorld
 
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
-from towpath.web.console import topic_pages
+from towpath.web.console.flows import topics as topic_pages
 
 AT = f"/topics/{TOPIC}"
 EXACT = b'{"n": 1.10000000000000000001, "big": 12345678901234567890}'

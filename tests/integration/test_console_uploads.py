@@ -9,12 +9,11 @@ import pytest
 from tests.support.console import HOSTILE, MakeVisitor, Visitor, has_run, said
 from tests.support.uploads import OWNER, open_upload, send_input, send_upload
 
-from towpath.boundary.sender import NewSender
-from towpath.boundary.state import UploadState
-from towpath.boundary.upload_store import UploadStore
+from towpath.gateway.uploads.model import SenderRequest, UploadState
+from towpath.gateway.uploads.store import UploadStore
 from towpath.runtime import Runtime
-from towpath.web.console import upload_pages
-from towpath.web.console.upload_pages import MEANINGS
+from towpath.web.console import uploads as upload_pages
+from towpath.web.console.uploads import MEANINGS
 
 STREAM = "orders"
 
@@ -129,7 +128,7 @@ def test_a_viewer_sees_and_ends_only_their_own(make_visitor: MakeVisitor, runtim
 
 def test_what_clients_say_is_text(operator: Visitor, runtime: Runtime) -> None:
     hostile = " ".join(HOSTILE).replace("\x07", "").replace("\x1b", "")
-    opened = runtime.gateway.open(STREAM, [NewSender(STREAM, STREAM, "jsonl")], owner=OWNER, label=hostile[:150])
+    opened = runtime.gateway.open(STREAM, [SenderRequest(STREAM, STREAM, "jsonl")], owner=OWNER, label=hostile[:150])
     failed = failed_closing(runtime, hostile)
     for path in ("/uploads", f"/uploads/{opened.upload.id}", f"/uploads/{failed}"):
         page = operator.text(path)

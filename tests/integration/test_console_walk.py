@@ -12,13 +12,12 @@ from tests.support.console_world import INBOX, ConsoleWorld, console_runtime
 from tests.support.crawling import LOOKS, crawl, route_of
 from tests.support.desk_world import HEADERS, SOURCE
 
-from towpath.access.role import Role
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
+from towpath.access.roles import Role
+from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
 from towpath.web.app import Surface, build_app
-from towpath.web.console.navigation import GROUPS
+from towpath.web.console.layout.page import GROUPS
 
 HIDDEN = "ada@hidden.example"
 NO_LINK = {"/complain"}  # for people who are no users
@@ -67,7 +66,7 @@ def test_nobody_finds_what_is_masked(tmp_path: Path) -> None:
         world = ConsoleWorld(runtime, tmp_path).fill()
         value = json.dumps({"id": 9, "email": HIDDEN}).encode()
         headers = (*HEADERS, ("sender", HIDDEN.encode()))
-        failure = Failure(ErrorCode.NOT_VALID, "check", "ValueError", f"nobody is called {HIDDEN}")
+        failure = RecordFailure(ErrorCode.NOT_VALID, "check", "ValueError", f"nobody is called {HIDDEN}")
         case = world.desk.cases(1, values=[value], headers=headers, failure=failure, key=HIDDEN.encode())[0]
         runtime.log.append(SOURCE, [NewRecord(value, HIDDEN.encode(), headers)])
         runtime.queue.operator("ann").send(INBOX, "greet", {"email": HIDDEN}, "a test")

@@ -25,17 +25,15 @@ from tests.support.supervised import (
 )
 from tests.support.tables import by_hand, events, rows, states
 
-from towpath.db.machine import born
+from towpath.core.os_processes import born
 from towpath.runtime import Runtime
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duty import Duty, DutySpec, Wanted
-from towpath.supervision.duty_state import DutyState
-from towpath.supervision.fence import EXIT_CODE_REPLACED
-from towpath.supervision.launchers.kin import kin
-from towpath.supervision.launchers.launch_spec import LAUNCH_VARIABLE
-from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
+from towpath.supervision.duties.launch import EXIT_CODE_REPLACED
+from towpath.supervision.duties.model import DeathKind, Duty, DutySpec, DutyState, NewDuty
+from towpath.supervision.launchers.launcher import LAUNCH_VARIABLE
+from towpath.supervision.launchers.process_tree import process_tree
+from towpath.supervision.launchers.subprocess import SubprocessLauncher
 from towpath.supervision.up import Up
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 # A frozen process is silent for the coordinator. One that stands still itself counts silence anew; then its watch over
 # frozen processes is faster.
@@ -191,7 +189,7 @@ def test_what_moves_to_another_host_ends_where_it_was(
     spec = DutySpec(("sleep", "600"), environment=kept.environment, reports=False)
 
     def run_on(host: str) -> Duty:
-        wanted = [Wanted("sleeper", "command", host, spec)]
+        wanted = [NewDuty("sleeper", "command", host, spec)]
         assert up.up(wanted, who="ann", why="x", timeout_s=WAIT_S, show=lambda _: None).is_in_time
         return kept.duty("sleeper")
 
@@ -199,8 +197,8 @@ def test_what_moves_to_another_host_ends_where_it_was(
         first = run_on(HOST)
         second = run_on("far")
         assert (second.host, second.launch, second.state) == ("far", 2, DutyState.READY)
-        assert not list(kin(f"{LAUNCH_VARIABLE}=sleeper:1:{first.launch_id}"))
-        assert list(kin(f"{LAUNCH_VARIABLE}=sleeper:2:{second.launch_id}"))
+        assert not list(process_tree(f"{LAUNCH_VARIABLE}=sleeper:1:{first.launch_id}"))
+        assert list(process_tree(f"{LAUNCH_VARIABLE}=sleeper:2:{second.launch_id}"))
 
 
 # Fencing

@@ -11,14 +11,13 @@ from tests.support.desk import table
 from tests.support.desk_world import FLOW, HEADERS, World
 from tests.support.taught import CITIES, NO_CITY, city_rule, teach, without_city
 
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.corrections.rule import Rule
-from towpath.desk.job_state import JobKind, JobState
-from towpath.desk.masking import Masks
-from towpath.desk.selection import Selection
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.actions.job_store import JobState
+from towpath.desk.cases.model import Case, CaseSelection, CaseState
+from towpath.desk.corrections.model import CorrectionRule
+from towpath.desk.masks import Masks
 from towpath.errors import BadValue, FieldsMasked, UnknownRule
-from towpath.flow.reentry_record import CORRECTED
+from towpath.flow.records.reentry import CORRECTED
 from towpath.runtime import Runtime
 
 BY: dict[str, Any] = {"who": "ada", "why": "the postcode says so"}
@@ -30,7 +29,7 @@ def world(desk_runtime: Runtime) -> World:
 
 
 @pytest.fixture
-def rule(world: World) -> Rule:
+def rule(world: World) -> CorrectionRule:
     return city_rule(teach(world.runtime))
 
 
@@ -44,7 +43,7 @@ def city_of(world: World, case: Case) -> Any:
     return json.loads(world.desk.cases.body(case.id) or b"{}")["city"]
 
 
-def test_a_rule_that_is_on_corrects_and_sends_back(world: World, rule: Rule) -> None:
+def test_a_rule_that_is_on_corrects_and_sends_back(world: World, rule: CorrectionRule) -> None:
     world.runtime.corrections.turn_on(rule.id, **BY)
     cases = bad(world, 4)
     done = world.desk.operate.correct([case.id for case in cases], **BY)
@@ -60,7 +59,7 @@ def test_a_rule_that_is_on_corrects_and_sends_back(world: World, rule: Rule) -> 
     assert [(each.what, each.who) for each in view.history] == [("corrected", "ada"), ("replaying", "ada")]
 
 
-def test_kept_on_the_desk_it_can_be_looked_at_and_taken_back(world: World, rule: Rule) -> None:
+def test_kept_on_the_desk_it_can_be_looked_at_and_taken_back(world: World, rule: CorrectionRule) -> None:
     world.runtime.corrections.turn_on(rule.id, **BY)
     [case] = bad(world, 1)
     world.desk.operate.correct([case.id], replays=False, **BY)
@@ -72,7 +71,7 @@ def test_kept_on_the_desk_it_can_be_looked_at_and_taken_back(world: World, rule:
     assert city_of(world, case) is None
 
 
-def test_a_rule_that_is_not_on_counts_when_a_person_names_it(world: World, rule: Rule) -> None:
+def test_a_rule_that_is_not_on_counts_when_a_person_names_it(world: World, rule: CorrectionRule) -> None:
     first, second = bad(world, 2)
     with pytest.raises(BadValue, match="turned on"):
         world.desk.operate.correct([first.id], **BY)
@@ -81,7 +80,7 @@ def test_a_rule_that_is_not_on_counts_when_a_person_names_it(world: World, rule:
     assert [city_of(world, case) for case in (first, second)] == ["Berlin", "München"]
 
 
-def test_what_is_refused_and_why(world: World, rule: Rule) -> None:
+def test_what_is_refused_and_why(world: World, rule: CorrectionRule) -> None:
     world.runtime.corrections.turn_on(rule.id, **BY)
     [good] = bad(world, 1)
     headers = (*HEADERS, (CORRECTED, b"rule:1 city"))
@@ -102,32 +101,34 @@ def test_what_is_refused_and_why(world: World, rule: Rule) -> None:
         world.desk.operate.correct([late.id], rule=rule.id, **BY)
 
 
-def test_a_case_that_changes_meanwhile_is_left_alone(world: World, rule: Rule, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_case_that_changes_meanwhile_is_left_alone(
+    world: World, rule: CorrectionRule, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Found out before the transaction, it must not overwrite what a person has put there since."""
-    from towpath.desk.corrections.correct_act import Correct
+    from towpath.desk.corrections.act import CorrectAction
 
     world.runtime.corrections.turn_on(rule.id, **BY)
     first, second = bad(world, 2)
-    ready = Correct.get_ready
+    ready = CorrectAction.get_ready
 
-    def edited_meanwhile(act: Correct, cases: Any) -> None:
+    def edited_meanwhile(act: CorrectAction, cases: Any) -> None:
         ready(act, cases)
         seen = world.desk.cases.show(first.id).seen
         world.desk.edits.edit(first.id, b'{"id": 0, "city": "Ulm"}', seen=seen, who="bea", why="I know it")
 
-    monkeypatch.setattr(Correct, "get_ready", edited_meanwhile)
+    monkeypatch.setattr(CorrectAction, "get_ready", edited_meanwhile)
     done = world.desk.operate.correct([first.id, second.id], **BY)
     assert done.refused.keys() == {first.id}
     assert (city_of(world, first), city_of(world, second)) == ("Ulm", "München")
     assert {each.case_id for each in world.runtime.corrections.touched(rule.id)} == {second.id}
 
 
-def test_a_bulk_job_corrects_what_it_can_and_says_why_not(world: World, rule: Rule) -> None:
+def test_a_bulk_job_corrects_what_it_can_and_says_why_not(world: World, rule: CorrectionRule) -> None:
     world.runtime.corrections.turn_on(rule.id, **BY)
     cases = bad(world, 1_200)
     unknown = world.case(without_city(1, "99999"), failure=NO_CITY)
     with world.hosted():
-        job = world.ended(world.desk.jobs.plan(JobKind.CORRECT, Selection(flow=FLOW), begin=True, **BY))
+        job = world.ended(world.desk.jobs.plan(JobKind.CORRECT, CaseSelection(flow=FLOW), begin=True, **BY))
     assert (job.state, job.done, job.refused) == (JobState.FINISHED, 1_200, 1)
     [item] = world.desk.jobs.show(job.id).refused
     assert item.case_id == unknown.id
@@ -136,7 +137,7 @@ def test_a_bulk_job_corrects_what_it_can_and_says_why_not(world: World, rule: Ru
     assert {city_of(world, case) for case in cases[:8]} == set(CITIES.values())
 
 
-def test_pages_of_what_a_rule_has_touched_lose_nothing(world: World, rule: Rule) -> None:
+def test_pages_of_what_a_rule_has_touched_lose_nothing(world: World, rule: CorrectionRule) -> None:
     """A transaction touches hundreds at the same moment."""
     world.runtime.corrections.turn_on(rule.id, **BY)
     cases = bad(world, 25)
@@ -148,13 +149,13 @@ def test_pages_of_what_a_rule_has_touched_lose_nothing(world: World, rule: Rule)
     assert sorted(seen) == sorted(case.id for case in cases)
 
 
-def test_who_does_not_see_all_fields_cannot_answer_for_corrections(world: World, rule: Rule) -> None:
+def test_who_does_not_see_all_fields_cannot_answer_for_corrections(world: World, rule: CorrectionRule) -> None:
     masks = Masks({FLOW: ["city"]})
     [case] = bad(world, 1)
     with pytest.raises(FieldsMasked):
         world.desk.operate.correct([case.id], rule=rule.id, masks=masks, **BY)
     with pytest.raises(FieldsMasked):
-        world.desk.jobs.plan(JobKind.CORRECT, Selection(flow=FLOW), masks=masks, **BY)
+        world.desk.jobs.plan(JobKind.CORRECT, CaseSelection(flow=FLOW), masks=masks, **BY)
 
 
 def test_with_two_persons_only_rules_that_are_on(make_desk: Callable[..., Runtime]) -> None:

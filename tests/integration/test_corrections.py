@@ -14,25 +14,19 @@ from tests.support.tables import by_hand
 from tests.support.taught import NO_CITY, city_rule, teach
 
 from towpath.db import Transaction
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.corrections.corrections import Corrections
-from towpath.desk.corrections.count import Count, Counts
-from towpath.desk.corrections.edits import learn_edits
-from towpath.desk.corrections.evidence_store import EvidenceStore
-from towpath.desk.corrections.mender import LearnedMender
-from towpath.desk.corrections.proposal import Doubt
-from towpath.desk.corrections.rule import Rule, RuleKind
-from towpath.desk.corrections.rule_state import RuleState
-from towpath.desk.corrections.rule_store import RuleStore
-from towpath.desk.edit_store import EditStore
-from towpath.desk.mending import Made
-from towpath.desk.opening import open_intake
-from towpath.desk.selection import Selection
+from towpath.desk.background import open_intake
+from towpath.desk.cases.model import Case, CaseSelection, CaseState
+from towpath.desk.cases.store import CaseStore
+from towpath.desk.corrections.act import LearnedAutoEditor
+from towpath.desk.corrections.learner import learn_edits
+from towpath.desk.corrections.model import CorrectionRule, Count, Counts, Doubt, RuleKind, RuleState
+from towpath.desk.corrections.service import CorrectionService
+from towpath.desk.corrections.store import EvidenceStore, RuleStore
+from towpath.desk.edits import EditStore
+from towpath.desk.policies.rules import RuleEdit
 from towpath.errors import BadValue, CountedAlready, IllegalRuleMove, UnknownRule
-from towpath.flow.positions import Range
-from towpath.flow.reentry_record import CORRECTED, reentry_record, said_by
+from towpath.flow.delivery.positions import OffsetRange
+from towpath.flow.records.reentry import CORRECTED, reentry_record, said_by
 from towpath.log.record import Record
 from towpath.policy import Rule as PolicyRule
 from towpath.policy import correct
@@ -54,13 +48,13 @@ def desk(
 
 
 @pytest.fixture
-def corrections(desk: Runtime) -> Corrections:
+def corrections(desk: Runtime) -> CorrectionService:
     return desk.corrections
 
 
 def the_case(runtime: Runtime) -> Case:
     with runtime.database.read() as tx:
-        [case] = CaseStore(runtime.database).page(tx, Selection(), 10)
+        [case] = CaseStore(runtime.database).page(tx, CaseSelection(), 10)
     return case
 
 
@@ -107,14 +101,14 @@ BY_HAND = {
 
 
 @pytest.fixture
-def taught_rule(desk: Runtime) -> Rule:
+def taught_rule(desk: Runtime) -> CorrectionRule:
     return city_rule(teach(desk))
 
 
 @sweep("start", RuleState)
 @sweep("to", BY_HAND)
 def test_every_move_of_a_rule(
-    desk: Runtime, corrections: Corrections, taught_rule: Rule, start: RuleState, to: RuleState
+    desk: Runtime, corrections: CorrectionService, taught_rule: CorrectionRule, start: RuleState, to: RuleState
 ) -> None:
     rule = taught_rule
     as_found = "update desk_rule set state = 'suggested', who = null, why = null where id = :id"
@@ -136,7 +130,7 @@ def test_every_move_of_a_rule(
         assert corrections.show(rule.id)[0].state is start
 
 
-def test_a_move_is_kept_with_who_and_why(desk: Runtime, corrections: Corrections) -> None:
+def test_a_move_is_kept_with_who_and_why(desk: Runtime, corrections: CorrectionService) -> None:
     rule = city_rule(teach(desk))
     corrections.turn_on(rule.id, support=7, confidence=0.97, **WHO)
     found = corrections.show(rule.id)[0]
@@ -147,13 +141,15 @@ def test_a_move_is_kept_with_who_and_why(desk: Runtime, corrections: Corrections
 
 
 @pytest.mark.parametrize("bad", [{"support": 0}, {"confidence": 0.0}, {"confidence": 1.01}])
-def test_thresholds_that_mean_nothing_are_refused(desk: Runtime, corrections: Corrections, bad: dict[str, Any]) -> None:
+def test_thresholds_that_mean_nothing_are_refused(
+    desk: Runtime, corrections: CorrectionService, bad: dict[str, Any]
+) -> None:
     rule = city_rule(teach(desk))
     with pytest.raises(BadValue):
         corrections.turn_on(rule.id, **WHO, **bad)
 
 
-def test_a_rule_that_is_not_there(corrections: Corrections) -> None:
+def test_a_rule_that_is_not_there(corrections: CorrectionService) -> None:
     with pytest.raises(UnknownRule):
         corrections.turn_on(77, **WHO)
     with pytest.raises(UnknownRule):
@@ -173,7 +169,7 @@ def test_counts_are_added_up(desk: Runtime) -> None:
 
 def test_of_two_who_count_the_same_range_one_counts(desk: Runtime) -> None:
     store = EvidenceStore(desk.database)
-    one, place = Counts({Count("", "records"): 5}), Range("orders", "id", 0, 10, 20)
+    one, place = Counts({Count("", "records"): 5}), OffsetRange("orders", "id", 0, 10, 20)
 
     def count(tx: Transaction) -> None:
         store.move(tx, "shop", [place])
@@ -216,7 +212,7 @@ def test_a_value_that_operators_replace_becomes_a_rule(desk: Runtime) -> None:
         flow.fail(9000 + number, failure=NO_CITY, value=b'{"id":1,"city":"Minga"}')
         take_all(intake_of(desk))
         with desk.database.read() as tx:
-            [case] = CaseStore(desk.database).page(tx, Selection(states=(CaseState.OPEN,)), 10)
+            [case] = CaseStore(desk.database).page(tx, CaseSelection(states=(CaseState.OPEN,)), 10)
         edited(desk, case, '{"id":1,"city":"München"}'.encode())
         move(desk, case, CaseState.REPLAYING)
         move(desk, case, CaseState.RESOLVED)
@@ -227,7 +223,7 @@ def test_a_value_that_operators_replace_becomes_a_rule(desk: Runtime) -> None:
     assert (evidence.given, evidence.value, evidence.edited) == ('["Minga"]', '"München"', 3)
 
 
-def test_suggestions_on_a_case(desk: Runtime, corrections: Corrections) -> None:
+def test_suggestions_on_a_case(desk: Runtime, corrections: CorrectionService) -> None:
     rules = teach(desk)
     DeskFlow(desk).fail(9000, failure=NO_CITY, value=b'{"id":1,"postcode":"80331"}')
     take_all(intake_of(desk))
@@ -240,9 +236,9 @@ def test_suggestions_on_a_case(desk: Runtime, corrections: Corrections) -> None:
     assert json.loads(done.value) == {"id": 1, "postcode": "80331", "city": "München"}
 
 
-def mended(runtime: Runtime, rule: Rule, value: bytes = b'{"id":1,"postcode":"80331","city":null}') -> Case:
+def mended(runtime: Runtime, rule: CorrectionRule, value: bytes = b'{"id":1,"postcode":"80331","city":null}') -> Case:
     """A case that a rule has corrected, as intake does it."""
-    mender = LearnedMender(runtime.database)
+    mender = LearnedAutoEditor(runtime.database)
     found = mender.automatic("shop", STAGE, value, NO_CITY)
     assert found is not None
     assert found.who == rule.name
@@ -251,14 +247,14 @@ def mended(runtime: Runtime, rule: Rule, value: bytes = b'{"id":1,"postcode":"80
     def work(tx: Transaction) -> None:
         EditStore(runtime.database).add(tx, case.id, 1, found.value, who=found.who, why=found.why)
         assert CaseStore(runtime.database).set_edit(tx, case.id, 1, frm_edit=0)
-        mender.made(tx, [Made(case.id, 1, case.attempts, found)])
+        mender.made(tx, [RuleEdit(case.id, 1, case.attempts, found)])
 
     act(runtime, work)
     return the_case(runtime)
 
 
 @pytest.fixture
-def corrected(desk: Runtime, corrections: Corrections) -> tuple[Rule, Case]:
+def corrected(desk: Runtime, corrections: CorrectionService) -> tuple[CorrectionRule, Case]:
     rule = city_rule(teach(desk))
     corrections.turn_on(rule.id, **WHO)
     DeskFlow(desk).fail(9000, failure=NO_CITY, value=b'{"id":1,"postcode":"80331","city":null}')
@@ -268,12 +264,14 @@ def corrected(desk: Runtime, corrections: Corrections) -> tuple[Rule, Case]:
 
 def test_nothing_is_done_without_a_rule_that_is_on(desk: Runtime) -> None:
     teach(desk)
-    mender = LearnedMender(desk.database)
+    mender = LearnedAutoEditor(desk.database)
     assert mender.automatic("shop", STAGE, b'{"id":1,"postcode":"80331","city":null}', NO_CITY) is None
     assert mender.automatic("other", STAGE, b'{"id":1,"postcode":"80331","city":null}', NO_CITY) is None
 
 
-def test_what_has_loaded_was_right(desk: Runtime, corrections: Corrections, corrected: tuple[Rule, Case]) -> None:
+def test_what_has_loaded_was_right(
+    desk: Runtime, corrections: CorrectionService, corrected: tuple[CorrectionRule, Case]
+) -> None:
     rule, case = corrected
     resolve(desk, case)
     found = corrections.report("shop")
@@ -284,7 +282,7 @@ def test_what_has_loaded_was_right(desk: Runtime, corrections: Corrections, corr
 
 
 def test_what_fails_again_counts_against_the_rule(
-    desk: Runtime, corrections: Corrections, corrected: tuple[Rule, Case]
+    desk: Runtime, corrections: CorrectionService, corrected: tuple[CorrectionRule, Case]
 ) -> None:
     rule, case = corrected
     rows_before = corrections.report("shop")
@@ -293,19 +291,19 @@ def test_what_fails_again_counts_against_the_rule(
     found = corrections.report("shop")
     [own] = [each for each in found.rules if each.rule.id == rule.id]
     assert (own.right, own.wrong, found.precision) == (0, 1, 0.0)
-    mender = LearnedMender(desk.database)
+    mender = LearnedAutoEditor(desk.database)
     assert mender.automatic("shop", STAGE, b'{"id":1,"postcode":"80331","city":null}', NO_CITY) is None
     assert case.edit == 1
 
 
 def _query(text: str) -> Any:
-    from towpath.db.queries import Query
+    from towpath.db.database import Query
 
     return Query("test", text, uses_now=False)
 
 
 def test_a_reverted_rule_lists_all_that_it_touched(
-    desk: Runtime, corrections: Corrections, corrected: tuple[Rule, Case]
+    desk: Runtime, corrections: CorrectionService, corrected: tuple[CorrectionRule, Case]
 ) -> None:
     rule, case = corrected
     found = corrections.revert(rule.id, **WHO)
@@ -323,7 +321,7 @@ def test_a_reverted_rule_lists_all_that_it_touched(
 
 
 def test_a_reverted_rule_lets_go_of_nothing_that_has_loaded(
-    desk: Runtime, corrections: Corrections, corrected: tuple[Rule, Case]
+    desk: Runtime, corrections: CorrectionService, corrected: tuple[CorrectionRule, Case]
 ) -> None:
     rule, case = corrected
     resolve(desk, case)
@@ -333,7 +331,7 @@ def test_a_reverted_rule_lets_go_of_nothing_that_has_loaded(
 
 
 def test_turned_on_again_a_rule_begins_anew(
-    desk: Runtime, corrections: Corrections, corrected: tuple[Rule, Case]
+    desk: Runtime, corrections: CorrectionService, corrected: tuple[CorrectionRule, Case]
 ) -> None:
     rule, case = corrected
     resolve(desk, case)
@@ -342,14 +340,14 @@ def test_turned_on_again_a_rule_begins_anew(
     assert corrections.turn_on(rule.id, **WHO).right == 0
 
 
-def test_a_body_that_is_no_json_has_no_suggestions(desk: Runtime, corrections: Corrections) -> None:
+def test_a_body_that_is_no_json_has_no_suggestions(desk: Runtime, corrections: CorrectionService) -> None:
     teach(desk)
     DeskFlow(desk).fail(9000, failure=NO_CITY, value=b"\xff\xfe not json")
     take_all(intake_of(desk))
     assert corrections.suggest(the_case(desk).id)[1] == []
 
 
-def test_intake_corrects_what_is_sure_and_nothing_else(desk: Runtime, corrections: Corrections) -> None:
+def test_intake_corrects_what_is_sure_and_nothing_else(desk: Runtime, corrections: CorrectionService) -> None:
     """Under the policy `correct`: the record goes back with the new value, the header and the edit of the rule."""
     rule = city_rule(teach(desk))
     corrections.turn_on(rule.id, **WHO)
@@ -359,10 +357,10 @@ def test_intake_corrects_what_is_sure_and_nothing_else(desk: Runtime, correction
     for number, body in enumerate(bodies):
         flow.fail(9000 + number, failure=NO_CITY, value=body)
     parts = (desk.settings, desk.database, lambda: desk.log, desk.events, desk.event_log, Heard())
-    take_all(open_intake(*parts, LearnedMender(desk.database)))
+    take_all(open_intake(*parts, LearnedAutoEditor(desk.database)))
     with desk.database.read() as tx:
         store = CaseStore(desk.database)
-        cases = {case.offset: case for case in store.page(tx, Selection(), 10)}
+        cases = {case.offset: case for case in store.page(tx, CaseSelection(), 10)}
         sent = store.bodies(tx, [cases[9000].id])[cases[9000].id]
     assert {offset: (case.state, case.edit) for offset, case in cases.items()} == {
         9000: (CaseState.REPLAYING, 1),

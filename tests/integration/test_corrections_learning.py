@@ -9,11 +9,10 @@ from tests.support.desk import table as rows_of
 from tests.support.flows import World
 
 from towpath import Flow, table, topic
-from towpath.desk.corrections.correcting import correction
-from towpath.desk.corrections.correction import Correction
-from towpath.desk.corrections.knowing import Knowing
-from towpath.desk.corrections.learning import Learning
-from towpath.desk.corrections.rule import RuleKind
+from towpath.desk.corrections.knowledge import KnowledgeCache
+from towpath.desk.corrections.learner import Learner
+from towpath.desk.corrections.model import RuleKind
+from towpath.desk.corrections.proposer import Correction, correction
 from towpath.errors import UnknownFlow
 
 CITIES = {"10115": "Berlin", "80331": "München", "20095": "Hamburg", "01067": "Dresden"}
@@ -47,10 +46,10 @@ def shop(world: World, name: str) -> Flow:
     return flow
 
 
-def learning(world: World) -> Learning:
+def learning(world: World) -> Learner:
     runtime = world.runtime
     parts = (runtime.database, runtime.events, runtime.event_log)
-    return Learning(*parts, lambda: runtime.log, lambda: world.spark)
+    return Learner(*parts, lambda: runtime.log, lambda: world.spark)
 
 
 def evidence(world: World) -> dict[tuple[str, ...], int]:
@@ -91,11 +90,11 @@ def test_ranges_are_cut_until_their_counts_fit(embedded: World, name: str, monke
     embedded.send(f"{name}-orders", orders(120))
     embedded.run(shop(embedded, name))
     learner = learning(embedded)
-    monkeypatch.setattr("towpath.desk.corrections.learning.MOST_COUNTS", 60)
+    monkeypatch.setattr("towpath.desk.corrections.learner.MOST_COUNTS", 60)
     found = learner.learn(name)
     assert found.offsets >= 120
     assert evidence(embedded)["", "records", "", ""] == 120
-    monkeypatch.setattr("towpath.desk.corrections.learning.MOST_EVIDENCE", 1)
+    monkeypatch.setattr("towpath.desk.corrections.learner.MOST_EVIDENCE", 1)
     embedded.send(f"{name}-orders", orders(10, 900))
     embedded.run(shop(embedded, name))
     assert learner.learn(name).is_full
@@ -109,7 +108,7 @@ def test_what_was_learned_mends_a_record(embedded: World, name: str) -> None:
     runtime = embedded.runtime
     for rule in runtime.corrections.rules(name):
         runtime.corrections.turn_on(rule.id, who="ada", why="it is right")
-    known = Knowing(runtime.database).of(name)
+    known = KnowledgeCache(runtime.database).of(name)
     done = correction(known, b'{"id":7,"postcode":"80331","day":"2026-01-05"}', "field city: expected string not null")
     assert isinstance(done, Correction)
     assert done.value == '{"id":7,"postcode":"80331","day":"2026-01-05","city":"München"}'.encode()

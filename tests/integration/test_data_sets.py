@@ -17,12 +17,12 @@ from tests.support.sweep import sweep
 from tests.support.tables import by_hand, rows
 
 from towpath.catalog import DataSet, DataSetState
-from towpath.catalog.directory import MARKER, make_directory, place_of
-from towpath.catalog.state import DataSetMove
-from towpath.crash import CrashPoint
+from towpath.catalog.data_sets.directory import MARKER, make_directory, place_of
+from towpath.catalog.data_sets.store import DataSetMove
+from towpath.core.crash import CrashPoint
 from towpath.errors import BadValue, DatabaseError, DataSetInUse, IllegalDataSetMove, Refused, UnknownDataSet
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 Make = Callable[..., Runtime]
 

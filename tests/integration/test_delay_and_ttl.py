@@ -10,12 +10,12 @@ import pytest
 from tests.support.quiet import Quiet, shift
 from tests.support.tables import events, message_row, rows, states
 
+from towpath.core.events import EventKind
 from towpath.errors import RequestDied
-from towpath.events import EventKind
 from towpath.queue import Message, MessageState
-from towpath.queue.caretaker import MOST_PER_COMMIT
+from towpath.queue.janitor import MOST_FREED_PER_COMMIT
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_a_delayed_message_is_not_claimed_before_its_time(quiet: Quiet) -> None:
@@ -114,7 +114,7 @@ def test_the_reaper_writes_down_what_died(quiet: Quiet) -> None:
 def test_many_are_reaped_in_portions(quiet: Quiet) -> None:
     inbox = quiet.queue.inbox("work")
     outbox = quiet.queue.outbox("me")
-    count = MOST_PER_COMMIT + 1
+    count = MOST_FREED_PER_COMMIT + 1
     with quiet.database.transaction() as tx:
         for _ in range(count):
             outbox.notice("work", "DO", ttl_s=10, tx=tx)

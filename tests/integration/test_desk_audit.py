@@ -9,10 +9,10 @@ import pytest
 from tests.support.desk_life import Life
 from tests.support.quiet import Quiet
 
-from towpath.desk.case_state import CaseState
-from towpath.desk.opening import open_case_janitor
-from towpath.desk.position_store import Reading
-from towpath.flow.audit.problem import ProblemKind
+from towpath.desk.background import open_case_janitor
+from towpath.desk.cases.model import CaseState
+from towpath.desk.intake.ingest import ReadPurpose
+from towpath.flow.audit.rows import ProblemKind
 from towpath.log import Log, open_log
 from towpath.settings import LogSettings
 
@@ -136,12 +136,12 @@ def test_a_reset_makes_a_stage_read_again_what_came_back(life: Life) -> None:
 
 
 def test_gaps_are_skipped_and_no_case_counts_for_them(life: Life) -> None:
-    from towpath.flow.positions import Range
+    from towpath.flow.delivery.positions import OffsetRange
 
     life.send("loaded", "loaded", "loaded")
     life.log.delete_before(life.name, {0: 2})
     batch = life.snapshot()
-    gap = Range(life.name, life.topic.id, 0, 0, 2)
+    gap = OffsetRange(life.name, life.topic.id, 0, 0, 2)
     life.add_gap(batch, gap)
     life.read_by = lambda batch: list(life.log.read(life.name, 0, 2, 3))  # type: ignore[method-assign]
     life.finish(batch, life.decide(batch, lambda: "loaded"))
@@ -176,7 +176,7 @@ def test_what_somebody_has_changed_behind_the_desk_is_found(life: Life, statemen
 def test_errors_that_the_desk_has_not_come_to(life: Life) -> None:
     life.send("failed")
     life.run_batch()
-    life.take(Reading.ERRORS)
+    life.take(ReadPurpose.ERRORS)
     life.send("failed", "failed")
     life.run_batch()
     assert life.places() == {"open": 1, "failed": 2}

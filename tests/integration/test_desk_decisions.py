@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 from tests.support.desk import NO_CITY, DeskFlow, check_tallies, intake_of, rows, take_all
 
-from towpath.clock import to_datetime
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.deciding import KEY_HELD
-from towpath.desk.policy_store import PolicyStore
-from towpath.desk.selection import Selection
-from towpath.flow.failure import Failure
-from towpath.flow.reentry_record import CORRECTED, reentry_record
+from towpath.core.clock import to_datetime
+from towpath.desk.cases.model import Case, CaseSelection, CaseState
+from towpath.desk.cases.store import CaseStore
+from towpath.desk.intake.decision import KEY_HELD
+from towpath.desk.policies.store import PolicyStore
+from towpath.flow.failures import RecordFailure
+from towpath.flow.records.reentry import CORRECTED, reentry_record
 from towpath.log.record import Record
 from towpath.policy import Match, Rule, exponential, ignore, repeat, repeat_after, salvage
 from towpath.runtime import Runtime
@@ -48,7 +46,7 @@ def declare(desk: Runtime, *rules: Rule) -> None:
 
 def cases(desk: Runtime) -> list[Case]:
     with desk.database.read() as tx:
-        return sorted(CaseStore(desk.database).page(tx, Selection(), 1000), key=lambda case: case.seq)
+        return sorted(CaseStore(desk.database).page(tx, CaseSelection(), 1000), key=lambda case: case.seq)
 
 
 def outbox(desk: Runtime) -> list[tuple[Any, ...]]:
@@ -140,7 +138,9 @@ def test_salvaged_without_the_bad_field(desk: Runtime, flow: DeskFlow) -> None:
 # Records of a key in order
 
 
-def fail_in_order(flow: DeskFlow, *offsets: int, key: bytes, failure: Failure = NO_CITY, hash: str = "b0") -> None:
+def fail_in_order(
+    flow: DeskFlow, *offsets: int, key: bytes, failure: RecordFailure = NO_CITY, hash: str = "b0"
+) -> None:
     """Error records of a flow that keeps the records of a key in order."""
     flow.fail(*offsets, key=key, failure=failure, hash=hash, order="key")
 

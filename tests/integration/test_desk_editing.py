@@ -10,14 +10,13 @@ from tests.support.desk_world import STAGE, World, topology
 from tests.support.sweep import sweep
 from tests.support.tables import by_hand, rows
 
-from towpath.desk.case_state import CaseState
-from towpath.desk.editing import Edited
-from towpath.desk.job_state import EditState, JobKind
-from towpath.desk.selection import Selection
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.cases.model import CaseSelection, CaseState
+from towpath.desk.edits import EditResult, EditState
 from towpath.errors import BadEdit, BadValue, NeedsAnother, Refused, StaleEdit, UnknownCase
 from towpath.flow.flow import Flow
-from towpath.flow.stage_store import StageStore
-from towpath.flow.topic_reference import topic
+from towpath.flow.graph.sources import topic
+from towpath.flow.stage.store import StageStore
 from towpath.runtime import Runtime
 
 BY: dict[str, Any] = {"who": "ada", "why": "a typing slip"}
@@ -34,7 +33,7 @@ def everything(world: World) -> list[Any]:
     return [rows(world.database, table) for table in TABLES]
 
 
-def edit(world: World, id: str, value: bytes, **more: Any) -> Edited:
+def edit(world: World, id: str, value: bytes, **more: Any) -> EditResult:
     return world.desk.edits.edit(id, value, **{"seen": world.desk.cases.show(id).seen, **BY, **more})
 
 
@@ -222,7 +221,7 @@ def test_a_bulk_job_refuses_what_waits_for_a_second_person(make_desk: Callable[.
     case, other = world.case(OLD), world.case(OLD)
     edit(world, case.id, NEW)
     with world.hosted():
-        job = world.ended(world.desk.jobs.plan(JobKind.REPLAY, Selection(flow="shop"), begin=True, **BY))
+        job = world.ended(world.desk.jobs.plan(JobKind.REPLAY, CaseSelection(flow="shop"), begin=True, **BY))
     assert (job.done, job.refused) == (1, 1)
     [item] = world.desk.jobs.show(job.id).refused
     assert item.case_id == case.id

@@ -9,16 +9,13 @@ from tests.support.desk_world import FAILURE, FLOW, World
 from tests.support.sweep import sweep
 from tests.support.tables import rows
 
-from towpath.desk.archive import Archive
-from towpath.desk.case_state import CaseState
-from towpath.desk.group_state import GroupState
-from towpath.desk.group_store import Seen
-from towpath.desk.masking import Masks
-from towpath.desk.operating import MOST_AT_ONCE
-from towpath.desk.selection import Selection
-from towpath.desk.trend_store import HOUR_US
+from towpath.core.events import EventKind
+from towpath.desk.actions.service import MOST_AT_ONCE
+from towpath.desk.cases.model import CaseSelection, CaseState
+from towpath.desk.groups.model import Archive, GroupState
+from towpath.desk.groups.store import HOUR_US, GroupArrivals
+from towpath.desk.masks import Masks
 from towpath.errors import BadValue, IllegalGroupMove, UnknownGroup
-from towpath.events import EventKind
 from towpath.runtime import Runtime
 
 BY: dict[str, Any] = {"who": "ada", "why": "as agreed"}
@@ -91,7 +88,7 @@ def test_merged_and_taken_out_again(world: World) -> None:
     assert merged.id == two.group_id
     assert merged.cases == {CaseState.OPEN: 2}
     assert [group.id for group in world.desk.groups.page()] == [two.group_id]
-    assert world.desk.cases.count(Selection(group=two.group_id)) == 2
+    assert world.desk.cases.count(CaseSelection(group=two.group_id)) == 2
     assert world.case().group_id == two.group_id  # what comes goes there
     group = world.desk.groups.unmerge(one.group_id, **BY)
     assert group.cases[CaseState.OPEN] == 1
@@ -185,7 +182,7 @@ def test_who_may_not_see_a_field_finds_nothing_by_titles(world: World) -> None:
 def see(world: World, group: int, cases: int, hours_ago: float) -> None:
     at = world.database.now() - int(hours_ago * HOUR_US)
     with world.database.transaction() as tx:
-        world.parts.groups.see(tx, [Seen(group, cases, at, at)])
+        world.parts.groups.see(tx, [GroupArrivals(group, cases, at, at)])
 
 
 def test_the_trend_of_the_last_day(world: World) -> None:

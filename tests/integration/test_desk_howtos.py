@@ -13,7 +13,7 @@ from tests.support.cli import CommandLine
 from tests.support.sent import Sent
 from tests.unit.test_docs import DOCS, examples
 
-from towpath.flow.stage_store import StageStore
+from towpath.flow.stage.store import StageStore
 from towpath.runtime import Runtime
 
 POLICIES = DOCS / "how-to" / "error-policies.md"

@@ -21,24 +21,20 @@ from tests.support.desk import (
     take_all,
 )
 
-from towpath.desk.archive import Archive
-from towpath.desk.attempt_store import AttemptStore
-from towpath.desk.case import Case
-from towpath.desk.case_janitor import CaseJanitor
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.group_state import GroupState
-from towpath.desk.group_store import GroupStore
-from towpath.desk.intake import _told
-from towpath.desk.opening import blobs_of, open_case_janitor
-from towpath.desk.selection import Selection
+from towpath.desk.background import open_case_janitor
+from towpath.desk.cases.blobs import blobs_of
+from towpath.desk.cases.model import Case, CaseSelection, CaseState
+from towpath.desk.cases.store import AttemptStore, CaseStore
+from towpath.desk.groups.model import Archive, GroupState
+from towpath.desk.groups.store import GroupStore
+from towpath.desk.intake.service import _told
+from towpath.desk.janitor import CaseJanitor
 from towpath.errors import DatabaseUnavailable
-from towpath.flow.codes import ErrorCode
-from towpath.flow.error_record import PREFIX
-from towpath.flow.failure import Failure
-from towpath.flow.reentry_record import reentry_record
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.records.errors import PREFIX
+from towpath.flow.records.reentry import reentry_record
 from towpath.log.record import NewRecord, Record
-from towpath.notify.notice import NoticeKind
+from towpath.notify.model import NoticeKind
 from towpath.runtime import Runtime
 
 pytestmark = pytest.mark.usefixtures("tmp_cwd")
@@ -64,7 +60,7 @@ def flow(desk: Runtime) -> DeskFlow:
 
 def cases(runtime: Runtime) -> list[Case]:
     with runtime.database.read() as tx:
-        return list(reversed(CaseStore(runtime.database).page(tx, Selection(), 1000)))
+        return list(reversed(CaseStore(runtime.database).page(tx, CaseSelection(), 1000)))
 
 
 def back(flow: DeskFlow, case: Case, attempt: int, value: bytes | None = None) -> Record:
@@ -135,7 +131,7 @@ def test_what_fails_again_is_the_next_attempt_of_its_case(desk: Runtime, flow: D
     take_all(intake)
     (case,) = cases(desk)
     send(flow, case.id)
-    other = Failure(ErrorCode.TRANSFORM_FAILED, "shipped", "KeyError", "'street'")
+    other = RecordFailure(ErrorCode.TRANSFORM_FAILED, "shipped", "KeyError", "'street'")
     record = back(flow, case, 2)
     flow.fail_again(record, other, "b1")
     flow.fail_again(record, other, "b1")  # told again after a crash
@@ -274,7 +270,9 @@ def test_numbers_that_no_column_holds_make_a_stray(desk: Runtime, flow: DeskFlow
 
 
 def test_texts_that_no_database_holds(desk: Runtime, flow: DeskFlow) -> None:
-    nasty = Failure(ErrorCode.NOT_JSON, "a\0b", "E\0", "<script>\0\x1b[31m\u202e", 'File\0\n  File "x", line 1, in \0y')
+    nasty = RecordFailure(
+        ErrorCode.NOT_JSON, "a\0b", "E\0", "<script>\0\x1b[31m\u202e", 'File\0\n  File "x", line 1, in \0y'
+    )
     flow.fail(1, failure=nasty, value=bytes(range(256)), key=bytes(range(256)))
     take_all(intake_of(desk))
     (case,) = cases(desk)
@@ -388,7 +386,7 @@ def test_of_two_intakes_one_begins_anew(desk: Runtime, flow: DeskFlow, make_runt
 
 def test_flows_that_share_an_error_topic(desk: Runtime, flow: DeskFlow) -> None:
     """Each takes its own errors, and what is nobody's is taken once."""
-    from towpath.desk.policy_store import PolicyStore
+    from towpath.desk.policies.store import PolicyStore
 
     other = DeskFlow(desk, "annex")
     with desk.database.transaction() as tx:

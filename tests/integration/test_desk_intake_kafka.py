@@ -10,11 +10,11 @@ from uuid import uuid4
 import pytest
 from tests.support.desk import DeskFlow, check_tallies, intake_of, rows, take_all
 
-from towpath.flow.error_record import error_records
-from towpath.flow.worker.report import Failed
+from towpath.flow.records.errors import error_records
+from towpath.flow.worker.report import FailedRecord
 from towpath.runtime import Runtime
 from towpath.stack.kafka import KafkaServer
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_transactions_and_partitions(
@@ -48,5 +48,5 @@ def test_transactions_and_partitions(
 def errors_of(flow: DeskFlow, offsets: range) -> list[Any]:
     from tests.support.desk import NO_CITY
 
-    failed = [Failed("orders", 0, at, 1_000 + at, b"k%d" % at, b"{}", (), NO_CITY, None, None) for at in offsets]
+    failed = [FailedRecord("orders", 0, at, 1_000 + at, b"k%d" % at, b"{}", (), NO_CITY, None, None) for at in offsets]
     return list(error_records(failed, flow.batch("b0"), {"orders": "orders-id"}))

@@ -10,10 +10,8 @@ from tests.support.databases import without_tables
 from tests.support.tables import rows
 
 import towpath
-from towpath.db import migrations
-from towpath.db.migration_targets import targets
-from towpath.db.migrations import upgrade
-from towpath.db.open import connect_database
+from towpath.db import open as migrations
+from towpath.db.open import connect_database, targets, upgrade
 from towpath.settings import DatabaseSettings
 
 BEFORE = 14

@@ -14,19 +14,18 @@ from tests.support.tables import rows
 from tests.support.writes import MOST_S, ROUNDS, Stopwatch
 
 import towpath
-from towpath.desk.bulk_janitor import BulkJanitor
-from towpath.desk.bulk_job import NAME
-from towpath.desk.bulk_run import FILL, PORTION, BulkRun
-from towpath.desk.case_state import CaseState
-from towpath.desk.job_state import ItemState, JobKind, JobState
-from towpath.desk.selection import Selection
+from towpath.core.events import EventKind
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.actions.job_run import FILL, NAME, PORTION, BulkRun
+from towpath.desk.actions.job_store import ItemState, JobState
+from towpath.desk.cases.model import CaseSelection, CaseState
+from towpath.desk.janitor import BulkJanitor
 from towpath.errors import BadName, BadValue, IllegalJobMove, UnknownJob
-from towpath.events import EventKind
 from towpath.runtime import Runtime
 from towpath.settings import DeskSettings
 
 BY: dict[str, Any] = {"who": "ada", "why": "mended"}
-ALL = Selection(flow=FLOW)
+ALL = CaseSelection(flow=FLOW)
 
 
 @pytest.fixture
@@ -108,7 +107,7 @@ def test_every_kind_of_job(
 def test_each_item_says_what_became_of_it(world: World) -> None:
     """A resend that tells counts and not which (RocketMQ dashboard 3161)."""
     cases = world.cases(3)
-    job = world.desk.jobs.plan(JobKind.REPLAY, Selection(ids=tuple(case.id for case in cases)), **BY)
+    job = world.desk.jobs.plan(JobKind.REPLAY, CaseSelection(ids=tuple(case.id for case in cases)), **BY)
     world.desk.operate.abandon([cases[1].id], who="bob", why="faster")
     with world.hosted():
         world.desk.jobs.begin(job.id, **BY)
@@ -136,7 +135,7 @@ def test_a_flow_that_is_gone_refuses_its_items_only(world: World) -> None:
     world.cases(2)
     gone = world.case(flow="gone")
     with world.hosted():
-        job = world.desk.jobs.plan(JobKind.REPLAY, Selection(), begin=True, **BY)
+        job = world.desk.jobs.plan(JobKind.REPLAY, CaseSelection(), begin=True, **BY)
         ended = world.ended(job)
     assert (ended.done, ended.refused) == (2, 1)
     (item,) = world.desk.jobs.show(job.id).refused
@@ -176,7 +175,7 @@ def test_paused_resumed_aborted(world: World) -> None:
 
 
 def wait_for_rest(world: World, job: str) -> None:
-    from towpath.testing.waiting import wait_until
+    from towpath.testing.clock import wait_until
 
     wait_until(lambda: not world.runtime.actors.instance(NAME, job).is_live, timeout_s=30)
 

@@ -7,18 +7,16 @@ from collections.abc import Callable
 import pytest
 from tests.support.sent import Sent
 
-from towpath.clock import MICROS
-from towpath.desk import lane_run
-from towpath.desk.case_state import CaseState
-from towpath.desk.lane import Lane
-from towpath.desk.lane_record import DUE
-from towpath.desk.lane_store import MOST_LANES
+from towpath.core.clock import MICROS
+from towpath.core.events import Event, EventKind
+from towpath.desk.cases.model import CaseState
+from towpath.desk.replay import replayer as lane_run
+from towpath.desk.replay.lane import DUE, MOST_LANES, Lane
 from towpath.errors import UnknownLane
-from towpath.events import Event, EventKind
-from towpath.flow.reentry_record import TICKET
+from towpath.flow.records.reentry import TICKET
 from towpath.flow.topics import FlowTopics
 from towpath.log import NewRecord
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture(params=["strict", "all-due"])

@@ -12,24 +12,21 @@ import pytest
 from tests.support.desk_world import FLOW, World
 from tests.support.sweep import sweep
 
-from towpath.clock import to_micros
-from towpath.db.queries import Query
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.export import Export, Form
-from towpath.desk.job_state import JobKind
-from towpath.desk.looking import FIRST_DUE
-from towpath.desk.masking import MASK
-from towpath.desk.selection import Selection
+from towpath.core.clock import to_micros
+from towpath.db.database import Query
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.case_queries import FIRST_DUE
+from towpath.desk.cases.model import Case, CaseSelection, CaseState
+from towpath.desk.masks import MASK
 from towpath.errors import FieldsMasked, UnknownCase
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
+from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.log import NewRecord
+from towpath.operations.cases import CaseExport, ExportFormat
 from towpath.runtime import Runtime
 
 BY: dict[str, Any] = {"who": "ada", "why": "mended"}
 JANE, JOHN = b'{"id":1,"email":"jane@example.org"}', b'{"id":2,"email":"john@example.org"}'
-SAID = Failure(ErrorCode.TRANSFORM_FAILED, "mail", "ValueError", "jane@example.org is not an address")
+SAID = RecordFailure(ErrorCode.TRANSFORM_FAILED, "mail", "ValueError", "jane@example.org is not an address")
 MASKED = {"desk": {"masked": {FLOW: ["email"]}}}
 
 
@@ -80,7 +77,7 @@ def test_the_record_is_read_back_by_its_offset_while_the_log_has_it(world: World
 def test_bodies_that_are_not_text(world: World, odd: bytes) -> None:
     case = world.case(odd)
     assert world.desk.cases.show(case.id).value == odd
-    (line,) = Export(world.desk.cases).lines(Selection(flow=FLOW), Form.JSON)
+    (line,) = CaseExport(world.desk.cases).lines(CaseSelection(flow=FLOW), ExportFormat.JSON)
     item = json.loads(line)
     assert item.get("value") == odd.decode() if _is_text(odd) else "value_base64" in item
 
@@ -130,7 +127,7 @@ def jane_and_john(world: World) -> list[Case]:
 )
 def test_search(world: World, jane_and_john: list[Case], selection: dict[str, Any], found: list[int]) -> None:
     cases = jane_and_john
-    chosen = Selection(**selection)
+    chosen = CaseSelection(**selection)
     assert [case.id for case in world.desk.cases.page(chosen).cases] == [cases[n].id for n in found]
     assert world.desk.cases.count(chosen) == len(found)
 
@@ -138,8 +135,8 @@ def test_search(world: World, jane_and_john: list[Case], selection: dict[str, An
 def test_an_edited_body_is_what_is_searched(world: World) -> None:
     case = world.case(JANE)
     world.desk.edits.edit(case.id, JOHN, seen=world.desk.cases.show(case.id).seen, **BY)
-    assert [each.id for each in world.desk.cases.page(Selection(body="john")).cases] == [case.id]
-    assert world.desk.cases.page(Selection(body="jane")).cases == []
+    assert [each.id for each in world.desk.cases.page(CaseSelection(body="john")).cases] == [case.id]
+    assert world.desk.cases.page(CaseSelection(body="jane")).cases == []
 
 
 # Masked
@@ -151,10 +148,10 @@ def test_a_viewer_does_not_see_masked_fields_anywhere(world: World) -> None:
     masks = world.desk.masks_for("viewer")
     view = world.desk.cases.show(case.id, masks=masks)
     assert view.is_masked
-    listed = world.desk.cases.page(Selection(), masks=masks).cases
+    listed = world.desk.cases.page(CaseSelection(), masks=masks).cases
     lines = [
-        *Export(world.desk.cases).lines(Selection(), Form.JSON, masks=masks),
-        *Export(world.desk.cases).lines(Selection(), Form.CSV, masks=masks),
+        *CaseExport(world.desk.cases).lines(CaseSelection(), ExportFormat.JSON, masks=masks),
+        *CaseExport(world.desk.cases).lines(CaseSelection(), ExportFormat.CSV, masks=masks),
     ]
     everything = repr((view, listed, lines, world.desk.cases.body(case.id, masks=masks)))
     # The message quotes what the record had when it failed, which the body that goes out next has not any more.
@@ -168,7 +165,7 @@ def test_a_viewer_does_not_see_masked_fields_anywhere(world: World) -> None:
 def test_a_message_does_not_tell_what_the_body_hides(world: World) -> None:
     world.case(JANE, failure=SAID)
     masks = world.desk.masks_for("viewer")
-    (case,) = world.desk.cases.page(Selection(), masks=masks).cases
+    (case,) = world.desk.cases.page(CaseSelection(), masks=masks).cases
     assert case.message == f"{MASK} is not an address"
     view = world.desk.cases.show(case.id, masks=masks)
     assert "jane" not in repr(view)
@@ -179,17 +176,17 @@ def test_a_message_does_not_tell_what_the_body_hides(world: World) -> None:
 def test_what_is_hidden_cannot_be_found_out_by_searching(world: World) -> None:
     world.cases(3, values=[JANE, JOHN, b'{"id":3,"city":"jane"}'], failure=SAID)
     masks = world.desk.masks_for("operator")
-    assert len(world.desk.cases.page(Selection(body="jane")).cases) == 2
-    (found,) = world.desk.cases.page(Selection(body="jane"), masks=masks).cases
+    assert len(world.desk.cases.page(CaseSelection(body="jane")).cases) == 2
+    (found,) = world.desk.cases.page(CaseSelection(body="jane"), masks=masks).cases
     assert found.offset == 3
-    assert world.desk.cases.page(Selection(body="john"), masks=masks).cases == []
+    assert world.desk.cases.page(CaseSelection(body="john"), masks=masks).cases == []
     with pytest.raises(FieldsMasked):
-        world.desk.cases.count(Selection(body="jane"), masks=masks)
+        world.desk.cases.count(CaseSelection(body="jane"), masks=masks)
     with pytest.raises(FieldsMasked):
-        world.desk.jobs.count(JobKind.REPLAY, Selection(text="jane"), masks=masks)
+        world.desk.jobs.count(JobKind.REPLAY, CaseSelection(text="jane"), masks=masks)
     with pytest.raises(FieldsMasked):
-        world.desk.jobs.plan(JobKind.REPLAY, Selection(text="jane"), masks=masks, **BY)
-    assert world.desk.cases.count(Selection(flow=FLOW), masks=masks) == 3
+        world.desk.jobs.plan(JobKind.REPLAY, CaseSelection(text="jane"), masks=masks, **BY)
+    assert world.desk.cases.count(CaseSelection(flow=FLOW), masks=masks) == 3
 
 
 def test_a_masked_role_may_not_edit(world: World) -> None:
@@ -214,7 +211,9 @@ def test_who_sees_what_is_a_setting(make_desk: Callable[..., Runtime]) -> None:
 def test_csv_is_read_back_as_it_was_and_runs_nothing(world: World) -> None:
     tricky = b'{"id":1,"city":"a;b,\\"c\\"\\nd"}'
     world.case(tricky, failure=SAID._replace(message="=1+1\nnext"), key=b"@SUM(A1)")
-    rows = list(csv.DictReader(io.StringIO("".join(Export(world.desk.cases).lines(Selection(), Form.CSV)))))
+    rows = list(
+        csv.DictReader(io.StringIO("".join(CaseExport(world.desk.cases).lines(CaseSelection(), ExportFormat.CSV))))
+    )
     (row,) = rows
     assert row["value"].encode() == tricky
     assert (row["message"], row["key"]) == ("'=1+1\nnext", "'@SUM(A1)")
@@ -222,7 +221,9 @@ def test_csv_is_read_back_as_it_was_and_runs_nothing(world: World) -> None:
 
 def test_an_export_has_every_case_once(world: World) -> None:
     cases = world.cases(450)
-    lines = [json.loads(line) for line in Export(world.desk.cases).lines(Selection(flow=FLOW), Form.JSON)]
+    lines = [
+        json.loads(line) for line in CaseExport(world.desk.cases).lines(CaseSelection(flow=FLOW), ExportFormat.JSON)
+    ]
     assert [line["id"] for line in lines] == [case.id for case in reversed(cases)]
 
 
@@ -240,7 +241,9 @@ def test_what_an_error_record_says_of_masked_fields_is_masked(world: World) -> N
     }
     stray = world.case(JANE, headers=said)
     assert b"jane" not in b"".join(value or b"" for _, value in world.desk.cases.show(stray.id, masks=masks).headers)
-    assert not any("jane" in line for line in Export(world.desk.cases).lines(Selection(), Form.JSON, masks=masks))
+    assert not any(
+        "jane" in line for line in CaseExport(world.desk.cases).lines(CaseSelection(), ExportFormat.JSON, masks=masks)
+    )
 
 
 def test_one_record_that_is_nested_too_deep_hides_no_others(world: World) -> None:
@@ -248,25 +251,25 @@ def test_one_record_that_is_nested_too_deep_hides_no_others(world: World) -> Non
     deep = b'{"email":"jane@example.org","x":' + b"[" * 300 + b"]" * 300 + b"}"
     cases = [world.case(JANE, failure=SAID), world.case(deep, failure=SAID)]
     masks = world.desk.masks_for("viewer")
-    assert [case.id for case in world.desk.cases.page(Selection(), masks=masks).cases] == [
+    assert [case.id for case in world.desk.cases.page(CaseSelection(), masks=masks).cases] == [
         case.id for case in reversed(cases)
     ]
     assert world.desk.cases.show(cases[1].id, masks=masks).value == MASK.encode()
-    assert len(list(Export(world.desk.cases).lines(Selection(), Form.CSV, masks=masks))) == 3
-    assert not world.desk.cases.page(Selection(text="jane"), masks=masks).cases
+    assert len(list(CaseExport(world.desk.cases).lines(CaseSelection(), ExportFormat.CSV, masks=masks))) == 3
+    assert not world.desk.cases.page(CaseSelection(text="jane"), masks=masks).cases
     world.desk.edits.edit(cases[1].id, JOHN, seen=world.desk.cases.show(cases[1].id).seen, **BY)
     assert world.desk.cases.show(cases[1].id).edits[0].changes
 
 
 def test_the_next_and_the_one_before_of_a_list(world: World) -> None:
-    other = Failure(ErrorCode.NOT_VALID, "tax", "ValueError", "no tax")
+    other = RecordFailure(ErrorCode.NOT_VALID, "tax", "ValueError", "no tax")
     first, odd, second, third = world.case(), world.case(failure=other), world.case(), world.case()
     world.desk.operate.assign([first.id, third.id], "bea", **BY)
     world.desk.operate.abandon([second.id], **BY)
     cases = world.desk.cases
 
     def beside(seq: int, **chosen: Any) -> tuple[int | None, int | None]:
-        newer, older = (look(seq, Selection(**chosen)) for look in (cases.newer, cases.older))
+        newer, older = (look(seq, CaseSelection(**chosen)) for look in (cases.newer, cases.older))
         return None if newer is None else newer.seq, None if older is None else older.seq
 
     assert beside(odd.seq) == (second.seq, first.seq)
@@ -285,11 +288,11 @@ def test_beside_is_found_by_what_the_person_sees(world: World) -> None:
     world.case(JOHN)
     third = world.case(JANE)
     masks, cases = world.desk.masks_for("viewer"), world.desk.cases
-    assert cases.newer(first.seq, Selection(body="jane@"), masks=masks) is None
-    found = cases.newer(first.seq, Selection(body="jane@"))
+    assert cases.newer(first.seq, CaseSelection(body="jane@"), masks=masks) is None
+    found = cases.newer(first.seq, CaseSelection(body="jane@"))
     assert found is not None
     assert found.seq == third.seq
-    seen = cases.newer(first.seq, Selection(body='"id":1'), masks=masks)
+    seen = cases.newer(first.seq, CaseSelection(body='"id":1'), masks=masks)
     assert seen is not None
     assert seen.seq == third.seq
 
@@ -332,19 +335,19 @@ JUMP = {
 
 
 def test_a_search_looks_for_so_long_and_says_how_far_it_came(world: World) -> None:
-    tax = Failure(ErrorCode.NOT_VALID, "tax", "ValueError", "no tax")
+    tax = RecordFailure(ErrorCode.NOT_VALID, "tax", "ValueError", "no tax")
     rare = world.cases(3, failure=tax)
     with world.database.transaction() as tx:
         tx.rows(Query("test", JUMP[world.database.dialect], uses_now=False), {})
     world.cases(3)
-    whole = world.desk.cases.page(Selection(text="no tax"))
+    whole = world.desk.cases.page(CaseSelection(text="no tax"))
     assert [case.seq for case in whole.cases] == [case.seq for case in reversed(rare)]
     assert whole.next is None
-    for chosen in (Selection(text="no tax"), Selection(text="no tax", flow=FLOW, states=(CaseState.OPEN,))):
+    for chosen in (CaseSelection(text="no tax"), CaseSelection(text="no tax", flow=FLOW, states=(CaseState.OPEN,))):
         pages = [world.desk.cases.page(chosen, look_s=0)]
         assert pages[0].cases == []
         while (before := pages[-1].next) is not None:
             pages.append(world.desk.cases.page(chosen, look_s=0, before=before))
         assert len(pages) < 5
         assert [case for page in pages for case in page.cases] == whole.cases
-    assert len(world.desk.cases.page(Selection(flow=FLOW), look_s=0).cases) == 6  # an index gives them
+    assert len(world.desk.cases.page(CaseSelection(flow=FLOW), look_s=0).cases) == 6  # an index gives them

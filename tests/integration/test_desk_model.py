@@ -14,13 +14,13 @@ from tests.support.desk import check_tallies, rows
 from tests.support.desk_life import FATES, Life
 from tests.support.quiet import Quiet
 
-from towpath import crash
-from towpath.crash import Armed, Crashed, CrashPoint
-from towpath.desk.case_state import CaseState
-from towpath.desk.position_store import Reading
-from towpath.flow.error_record import ErrorRecord
-from towpath.flow.ledger import Batch
-from towpath.flow.reentry_record import ATTEMPT, CORRELATION, said_by
+from towpath.core import crash
+from towpath.core.crash import Armed, Crashed, CrashPoint
+from towpath.desk.cases.model import CaseState
+from towpath.desk.intake.ingest import ReadPurpose
+from towpath.flow.delivery.ledger import Batch
+from towpath.flow.records.errors import ErrorRecord
+from towpath.flow.records.reentry import ATTEMPT, CORRELATION, said_by
 from towpath.log import open_log
 from towpath.settings import LogSettings, Settings
 
@@ -93,8 +93,8 @@ class DeskMachine(RuleBasedStateMachine):
 
     # The desk
 
-    @rule(reading=st.sampled_from(list(Reading)), most=st.integers(1, 3))
-    def take(self, reading: Reading, most: int) -> None:
+    @rule(reading=st.sampled_from(list(ReadPurpose)), most=st.integers(1, 3))
+    def take(self, reading: ReadPurpose, most: int) -> None:
         self.life.intake._most = most
         self.life.take(reading)
 

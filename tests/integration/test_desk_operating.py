@@ -10,12 +10,10 @@ from tests.support.desk_world import FLOW, SOURCE, World
 from tests.support.sweep import sweep
 from tests.support.tables import rows
 
-from towpath.desk.case import GAP, STRAY
-from towpath.desk.case_state import CaseState
-from towpath.desk.operating import MOST_AT_ONCE, Operating, Performed
-from towpath.desk.selection import Selection
+from towpath.core.events import EventKind
+from towpath.desk.actions.service import MOST_AT_ONCE, ActionResult, CaseActions
+from towpath.desk.cases.model import GAP, STRAY, CaseSelection, CaseState
 from towpath.errors import BadName, BadValue, IllegalCaseMove, Refused, UnknownCase
-from towpath.events import EventKind
 from towpath.runtime import Runtime
 
 BY: dict[str, Any] = {"who": "ada", "why": "mended"}
@@ -36,7 +34,7 @@ def events(world: World) -> list[tuple[str, str, Any]]:
     return [(row["subject"], row["who"], row["why"]) for row in rows(world.database, "event") if row["kind"] == kind]
 
 
-ACTS: dict[str, Callable[[Operating, list[str]], Performed]] = {
+ACTS: dict[str, Callable[[CaseActions, list[str]], ActionResult]] = {
     "replay": lambda operate, ids: operate.replay(ids, **BY),
     "delay": lambda operate, ids: operate.replay(ids, delay_s=60, **BY),
     "resend": lambda operate, ids: operate.resend(ids, **BY),
@@ -252,11 +250,11 @@ def test_the_flows_own_positions_do_not_move(world: World) -> None:
 def test_what_is_listed_is_what_there_is(world: World) -> None:
     world.cases(3)
     other = world.case(state=CaseState.IGNORED)
-    page = world.desk.cases.page(Selection(states=(CaseState.IGNORED,)))
+    page = world.desk.cases.page(CaseSelection(states=(CaseState.IGNORED,)))
     assert [case.id for case in page.cases] == [other.id]
     assert page.next is None
-    first = world.desk.cases.page(Selection(), limit=3)
-    rest = world.desk.cases.page(Selection(), limit=3, before=first.next)
+    first = world.desk.cases.page(CaseSelection(), limit=3)
+    rest = world.desk.cases.page(CaseSelection(), limit=3, before=first.next)
     assert len(first.cases) == 3
     assert len(rest.cases) == 1
     assert rest.next is None

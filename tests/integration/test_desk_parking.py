@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.support.sent import STAGE, Sent
 
-from towpath.desk.case_state import CaseState
-from towpath.desk.parking import Parking
+from towpath.desk.cases.model import CaseState
+from towpath.desk.replay.outbox import Parking
 from towpath.runtime import Runtime
 
 KEY, OTHER = "a" * 32, "b" * 32

@@ -192,7 +192,7 @@ def plan(database: Any, file: str, name: str) -> str:
     connection.execute("begin")
     try:
         if name.startswith(("found_", "newer_")):
-            connection.execute(Queries("towpath.desk", "cases", "postgres")["read_in_order"].text)
+            connection.execute(Queries("towpath.desk.cases", "cases", "postgres")["read_in_order"].text)
         connection.execute("set local plan_cache_mode = force_generic_plan")
         return "\n".join(row[0] for row in connection.execute(f"explain {query.text}", params))
     finally:

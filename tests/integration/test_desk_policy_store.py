@@ -9,27 +9,26 @@ from typing import Any
 import pytest
 from tests.support.sent import Sent
 
-from towpath.desk.case_state import CaseState
-from towpath.desk.decision import Again, Ignore, Isolate
-from towpath.desk.policy_desk import PolicyDesk
-from towpath.desk.policy_store import Origin, PolicyStore
+from towpath.core.events import EventKind
+from towpath.desk.cases.model import CaseState
+from towpath.desk.policies.rules import IgnoreDecision, IsolateDecision, RepeatDecision
+from towpath.desk.policies.service import PolicyService
+from towpath.desk.policies.store import PolicyOrigin, PolicyStore
 from towpath.errors import BadPolicy, ChangedMeanwhile, UnknownFlow, UnknownPolicy
-from towpath.events import EventKind
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.flow.stage_store import StageStore
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.stage.store import StageStore
 from towpath.log.record import Record
 from towpath.policy import Rule, constant, ignore, isolate, repeat, repeat_after
 from towpath.runtime import Runtime
 
-FAILURE = Failure(ErrorCode(9), "priced", "KeyError", "no price")
+FAILURE = RecordFailure(ErrorCode(9), "priced", "KeyError", "no price")
 RECORD = Record("orders", 0, 1, 0, b"k", b'{"n": 1}', ())
 APPROVED = ignore(approved_by="Ann Lee", until="2099-01-31")
 BY: dict[str, Any] = {"who": "ann", "why": "as agreed"}
 
 
 @pytest.fixture
-def desk(runtime: Runtime) -> PolicyDesk:
+def desk(runtime: Runtime) -> PolicyService:
     with runtime.database.transaction() as tx:
         StageStore(runtime.database).ensure(tx, "shop", "main", {})
     return runtime.policies
@@ -41,51 +40,51 @@ def decided(runtime: Runtime, store: PolicyStore | None = None) -> Any:
     return policies.decide("shop", FAILURE, 1, RECORD)
 
 
-def test_what_code_declares_counts_and_is_a_version_when_it_changes(runtime: Runtime, desk: PolicyDesk) -> None:
+def test_what_code_declares_counts_and_is_a_version_when_it_changes(runtime: Runtime, desk: PolicyService) -> None:
     desk.declare("shop", None, [Rule.of(repeat(3))])
     desk.declare("shop", None, [Rule.of(repeat(3))])
     desk.declare("shop", "shop-bad", [Rule.of(isolate, code=9)])
     found = desk.versions("shop")
     assert [(each.origin, each.version, each.error_topic) for each in found] == [
-        (Origin.CODE, 2, "shop-bad"),
-        (Origin.CODE, 1, None),
+        (PolicyOrigin.CODE, 2, "shop-bad"),
+        (PolicyOrigin.CODE, 1, None),
     ]
-    assert decided(runtime) == Isolate("shop/code/2/0")
+    assert decided(runtime) == IsolateDecision("shop/code/2/0")
     with runtime.database.glance() as tx:
         assert len(runtime.event_log.page(tx, limit=9, kind=EventKind.POLICIES_CHANGED)) == 2
 
 
-def test_a_flow_that_says_nothing_leaves_no_version(desk: PolicyDesk) -> None:
+def test_a_flow_that_says_nothing_leaves_no_version(desk: PolicyService) -> None:
     desk.declare("shop", None, [])
     assert desk.versions("shop") == []
 
 
-def test_a_flow_that_says_nothing_any_more_has_no_rules(runtime: Runtime, desk: PolicyDesk) -> None:
+def test_a_flow_that_says_nothing_any_more_has_no_rules(runtime: Runtime, desk: PolicyService) -> None:
     desk.declare("shop", None, [Rule.of(repeat(3))])
     desk.declare("shop", None, [])
-    assert decided(runtime) == Isolate()
+    assert decided(runtime) == IsolateDecision()
 
 
-def test_operators_come_first(runtime: Runtime, desk: PolicyDesk) -> None:
+def test_operators_come_first(runtime: Runtime, desk: PolicyService) -> None:
     desk.declare("shop", None, [Rule.of(repeat(3))])
     made = desk.set("shop", [Rule.of(APPROVED, code=9)], **BY)
-    assert (made.origin, made.version, made.who, made.why) == (Origin.OPERATOR, 1, "ann", "as agreed")
-    assert decided(runtime) == Ignore("shop/operator/1/0", "Ann Lee")
+    assert (made.origin, made.version, made.who, made.why) == (PolicyOrigin.OPERATOR, 1, "ann", "as agreed")
+    assert decided(runtime) == IgnoreDecision("shop/operator/1/0", "Ann Lee")
     desk.set("shop", [], **BY)
-    assert decided(runtime) == Again(None, "shop/code/1/0")
+    assert decided(runtime) == RepeatDecision(None, "shop/code/1/0")
 
 
-def test_rules_are_read_again_only_when_they_have_changed(runtime: Runtime, desk: PolicyDesk) -> None:
+def test_rules_are_read_again_only_when_they_have_changed(runtime: Runtime, desk: PolicyService) -> None:
     store = PolicyStore(runtime.database)
     desk.declare("shop", None, [Rule.of(repeat(3))])
     with runtime.database.read() as tx:
         first, second = store.policies(tx), store.policies(tx)
     assert first.rules is second.rules
     desk.set("shop", [Rule.of(isolate)], **BY)
-    assert decided(runtime, store) == Isolate("shop/operator/1/0")
+    assert decided(runtime, store) == IsolateDecision("shop/operator/1/0")
 
 
-def test_two_persons_do_not_overwrite_each_other(desk: PolicyDesk) -> None:
+def test_two_persons_do_not_overwrite_each_other(desk: PolicyService) -> None:
     desk.set("shop", [Rule.of(repeat(1))], **BY)
     desk.set("shop", [Rule.of(repeat(2))], after=1, **BY)
     with pytest.raises(ChangedMeanwhile, match="version 2"):
@@ -93,7 +92,7 @@ def test_two_persons_do_not_overwrite_each_other(desk: PolicyDesk) -> None:
     assert [each.version for each in desk.versions("shop")] == [2, 1]
 
 
-def test_nonsense_is_refused(desk: PolicyDesk) -> None:
+def test_nonsense_is_refused(desk: PolicyService) -> None:
     with pytest.raises(UnknownFlow, match="shop"):
         desk.set("shopp", [Rule.of(repeat(1))], **BY)
     with pytest.raises(BadPolicy, match="over"):
@@ -105,11 +104,11 @@ def test_nonsense_is_refused(desk: PolicyDesk) -> None:
     assert desk.versions("shop") == []
 
 
-def test_an_ignore_ends_at_its_date(runtime: Runtime, desk: PolicyDesk) -> None:
+def test_an_ignore_ends_at_its_date(runtime: Runtime, desk: PolicyService) -> None:
     desk.set("shop", [Rule.of(APPROVED)], **BY)
-    assert isinstance(decided(runtime), Ignore)
+    assert isinstance(decided(runtime), IgnoreDecision)
     runtime.database.shift_clock(100 * 366 * 86400)
-    assert decided(runtime) == Isolate("shop/operator/1/0")
+    assert decided(runtime) == IsolateDecision("shop/operator/1/0")
 
 
 @pytest.fixture

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 from tests.support.sent import STAGE, Sent
 
-from towpath.desk.case_state import CaseState
-from towpath.desk.flow_relay import FlowRelay
-from towpath.desk.operating import Performed
-from towpath.desk.recalling import KEPT, READ, TO_SOURCE, Recalling
+from towpath.desk.actions.service import ActionResult
+from towpath.desk.cases.model import CaseState
+from towpath.desk.replay.recall import KEPT, READ, TO_SOURCE, ReplayRecall
+from towpath.desk.replay.relay import FlowRelay
 from towpath.errors import BadValue, IllegalCaseMove
-from towpath.flow.ledger import Ledger
-from towpath.flow.positions import Positions, Range
-from towpath.flow.recalled import Recalled
-from towpath.flow.reentry_record import TICKET, said_by, sent_as
-from towpath.flow.stage_store import StageStore, take_stage
+from towpath.flow.delivery.ledger import Ledger
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.records.reentry import TICKET, CancelledReplays, said_by, sent_as
+from towpath.flow.stage.store import StageStore, claim_stage
 from towpath.flow.topics import FlowTopics
 
 BY: dict[str, Any] = {"who": "ann", "why": "the flow is gone"}
@@ -34,7 +33,7 @@ class Reader:
         stages = StageStore(self.database)
         with self.database.transaction() as tx:
             stages.ensure(tx, sent.flow, STAGE, topology or {})
-        stage = take_stage(self.database, stages, sent.flow, STAGE, OWNER)
+        stage = claim_stage(self.database, stages, sent.flow, STAGE, OWNER)
         with self.database.transaction() as tx:
             stages.new_generation(tx, stage, OWNER, checkpoint="c", starting=Positions.of([]), topics={})
         self.ledger = Ledger(self.database, OWNER)
@@ -45,12 +44,12 @@ class Reader:
         """A batch is fixed that covers all there is; returns what of it is to be taken."""
         log = self.sent.runtime.log
         id, ends = log.topic(self.topic).id, log.ends(self.topic)
-        ranges = [Range(self.topic, id, n, self.stops.get(n, 0), end) for n, end in ends.items()]
+        ranges = [OffsetRange(self.topic, id, n, self.stops.get(n, 0), end) for n, end in ends.items()]
         with self.database.transaction() as tx:
             hash = f"{self.batch:064}"
             self.ledger.snapshot(tx, self.sent.flow, STAGE, 1, self.batch, hash, Positions.of(ranges))
         with self.database.read() as tx:
-            recalled = Recalled(self.database).of(tx, self.sent.flow)
+            recalled = CancelledReplays(self.database).of(tx, self.sent.flow)
         found = [
             sent_as(said_by(record.headers))
             for each in ranges
@@ -70,7 +69,7 @@ class Reader:
             self.ledger.supersede_open(tx, self.sent.flow, STAGE)
 
 
-def recall(sent: Sent, *ids: str) -> Performed:
+def recall(sent: Sent, *ids: str) -> ActionResult:
     return sent.runtime.desk.operate.recall(ids, **BY)
 
 
@@ -151,14 +150,14 @@ def test_a_batch_that_begins_between_look_and_act(sent: Sent, monkeypatch: pytes
     reader = Reader(sent)
     [case] = out(sent)
     taken: list[tuple[str, int]] = []
-    look = Recalling.look
+    look = ReplayRecall.look
 
-    def looked(recalling: Recalling, ids: Any) -> Any:
+    def looked(recalling: ReplayRecall, ids: Any) -> Any:
         found = look(recalling, ids)
         taken.extend(reader.begin())
         return found
 
-    monkeypatch.setattr(Recalling, "look", looked)
+    monkeypatch.setattr(ReplayRecall, "look", looked)
     with pytest.raises(BadValue, match="faster"):
         recall(sent, case)
     assert taken == [(case, 1)]
@@ -170,14 +169,14 @@ def test_a_relay_that_appends_between_look_and_act(sent: Sent, monkeypatch: pyte
     reader = Reader(sent)
     [case] = sent.make(1)
     sent.replay([case])
-    look = Recalling.look
+    look = ReplayRecall.look
 
-    def looked(recalling: Recalling, ids: Any) -> Any:
+    def looked(recalling: ReplayRecall, ids: Any) -> Any:
         found = look(recalling, ids)
         sent.run_relay()
         return found
 
-    monkeypatch.setattr(Recalling, "look", looked)
+    monkeypatch.setattr(ReplayRecall, "look", looked)
     recall(sent, case)
     assert sent.came_back() == [(case, 2)]
     assert reader.begin() == []
@@ -188,15 +187,15 @@ def test_a_relay_that_appends_and_a_batch_that_reads_it_between(sent: Sent, monk
     reader = Reader(sent)
     [case] = sent.make(1)
     sent.replay([case])
-    look = Recalling.look
+    look = ReplayRecall.look
 
-    def looked(recalling: Recalling, ids: Any) -> Any:
+    def looked(recalling: ReplayRecall, ids: Any) -> Any:
         found = look(recalling, ids)
         sent.run_relay()
         assert reader.begin() == [(case, 1)]
         return found
 
-    monkeypatch.setattr(Recalling, "look", looked)
+    monkeypatch.setattr(ReplayRecall, "look", looked)
     with pytest.raises(BadValue, match="faster"):
         recall(sent, case)
     assert sent.states() == {"replaying": 1}

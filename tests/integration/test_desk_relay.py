@@ -9,14 +9,13 @@ from datetime import timedelta
 import pytest
 from tests.support.sent import STAGE, Sent
 
-from towpath.desk import sending_parts
-from towpath.desk.case_state import CaseState
-from towpath.desk.lane import lane_topic
-from towpath.desk.lane_record import DUE
-from towpath.events import EventKind
-from towpath.flow.reentry_record import ATTEMPT, CORRELATION, TICKET, first_reading, said_by
+from towpath.core.events import EventKind
+from towpath.desk.cases.model import CaseState
+from towpath.desk.replay import outbox as sending_parts
+from towpath.desk.replay.lane import DUE, lane_topic
+from towpath.flow.records.reentry import ATTEMPT, CORRELATION, TICKET, first_reading, said_by
 from towpath.flow.topics import FlowTopics
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_a_replay_is_in_the_re_entry_topic_with_its_case(sent: Sent) -> None:

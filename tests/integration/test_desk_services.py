@@ -11,12 +11,10 @@ from tests.support.cli import CommandLine
 from tests.support.desk import NO_CITY, DeskFlow, check_tallies
 from tests.support.logs import everything
 
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.desk_part import DeskPart
-from towpath.desk.selection import Selection
-from towpath.flow.reentry_record import ATTEMPT, said_by
+from towpath.desk.background import DeskPart
+from towpath.desk.cases.model import Case, CaseSelection, CaseState
+from towpath.desk.cases.store import CaseStore
+from towpath.flow.records.reentry import ATTEMPT, said_by
 from towpath.log.record import Record
 from towpath.policy import Rule, constant, exponential, ignore, linear, repeat, repeat_after
 from towpath.runtime import Runtime
@@ -50,7 +48,7 @@ def work(desk: Runtime) -> None:
 
 def the_case(desk: Runtime) -> Case:
     with desk.database.read() as tx:
-        [case] = CaseStore(desk.database).page(tx, Selection(), 10)
+        [case] = CaseStore(desk.database).page(tx, CaseSelection(), 10)
     return case
 
 

@@ -12,11 +12,11 @@ from tests.support.desk_world import FAILURE, FLOW, World
 from tests.support.taught import NO_CITY as WITHOUT_CITY
 from tests.support.taught import city_rule, teach, without_city
 
-from towpath.desk.case_state import CaseState
-from towpath.desk.corrections.count import Aspect, Count, Counts
-from towpath.desk.corrections.evidence_store import EditToLearn, EvidenceStore
-from towpath.desk.group_store import GroupStore, Seen
-from towpath.desk.upkeep import DeskUpkeep
+from towpath.desk.cases.model import CaseState
+from towpath.desk.corrections.model import Aspect, Count, Counts
+from towpath.desk.corrections.store import EditToLearn, EvidenceStore
+from towpath.desk.groups.store import GroupArrivals, GroupStore
+from towpath.desk.janitor import DeskUpkeep
 from towpath.errors import DatabaseUnavailable, UnknownGroup
 from towpath.runtime import Runtime
 
@@ -83,7 +83,7 @@ def test_a_trace_that_intake_needs_again_is_kept(desk_runtime: Runtime) -> None:
 
 
 def _query(text: str) -> Any:
-    from towpath.db.queries import Query
+    from towpath.db.database import Query
 
     return Query("test", text, uses_now=False)
 
@@ -96,7 +96,7 @@ def test_groups_without_cases_go_after_their_time(world: World) -> None:
     world.desk.groups.note(empty, "asked the shop", who="ada")
     now = world.database.now()
     with world.database.transaction() as tx:
-        world.parts.groups.see(tx, [Seen(empty, 1, now, now)])
+        world.parts.groups.see(tx, [GroupArrivals(empty, 1, now, now)])
     assert upkeep(world.runtime).forget_groups() == 0
     world.database.shift_clock(400 * DAY_S)
     assert upkeep(world.runtime, group_retention_s=None).forget_groups() == 0
@@ -114,7 +114,7 @@ def test_groups_without_cases_go_after_their_time(world: World) -> None:
 def test_hours_that_nobody_looks_at_go(world: World) -> None:
     group, now = world.case().group_id, world.database.now()
     with world.database.transaction() as tx:
-        world.parts.groups.see(tx, [Seen(group, 1, now, now)])
+        world.parts.groups.see(tx, [GroupArrivals(group, 1, now, now)])
     world.database.shift_clock(DAY_S)
     assert upkeep(world.runtime).forget_trends() == 0
     world.database.shift_clock(DAY_S + 7200)
@@ -159,15 +159,15 @@ def test_an_intake_and_the_upkeep_at_one_group(
 
 
 def _fingerprint() -> Any:
-    from towpath.desk.fingerprint import Fingerprint
+    from towpath.desk.groups.model import Fingerprint
 
     return Fingerprint.of(FAILURE)
 
 
 def _seen(group: int, at: int) -> Any:
-    from towpath.desk.group_store import Seen
+    from towpath.desk.groups.store import GroupArrivals
 
-    return Seen(group, 1, at, at)
+    return GroupArrivals(group, 1, at, at)
 
 
 def test_what_rules_have_touched_goes_after_its_time_if_its_fate_is_known(world: World) -> None:

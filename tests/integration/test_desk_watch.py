@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from tests.support.tables import by_hand, events
 
-from towpath.desk.watch import DeskWatch
+from towpath.desk.background import DeskWatch
 from towpath.runtime import Runtime
 
 S = 1_000_000

@@ -16,22 +16,21 @@ from tests.support.taught import NO_CITY as WITHOUT_CITY
 from tests.support.writes import MOST_S, Stopwatch
 
 import towpath
-from towpath.desk import bulk_run
-from towpath.desk.bulk_run import BulkRun
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.corrections.count import Aspect, Count, Counts
-from towpath.desk.corrections.learning import MOST_COUNTS
-from towpath.desk.intake import RECORDS_AT_ONCE
-from towpath.desk.job_state import JobKind, JobState
-from towpath.desk.opening import open_case_janitor
-from towpath.desk.operating import MOST_AT_ONCE
-from towpath.desk.relay import Relay
-from towpath.desk.replayer import Replayer
-from towpath.desk.selection import Selection
-from towpath.desk.sending_parts import SMALL_PORTION
-from towpath.desk.upkeep import DeskUpkeep
-from towpath.flow.positions import Range
+from towpath.desk.actions import job_run as bulk_run
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.actions.job_run import BulkRun
+from towpath.desk.actions.job_store import JobState
+from towpath.desk.actions.service import MOST_AT_ONCE
+from towpath.desk.background import open_case_janitor
+from towpath.desk.cases.model import Case, CaseSelection, CaseState
+from towpath.desk.corrections.learner import MOST_COUNTS
+from towpath.desk.corrections.model import Aspect, Count, Counts
+from towpath.desk.intake.service import RECORDS_AT_ONCE
+from towpath.desk.janitor import DeskUpkeep
+from towpath.desk.replay.outbox import SMALL_PORTION
+from towpath.desk.replay.relay import Relay
+from towpath.desk.replay.replayer import Replayer
+from towpath.flow.delivery.positions import OffsetRange
 from towpath.log.record import Record
 from towpath.runtime import Runtime
 
@@ -100,7 +99,7 @@ def test_taking_in_what_has_failed_again_and_what_has_loaded(
         number = next(rounds)
         flow.fail(*range(number * 1_000, number * 1_000 + 1_000), hash=f"b{number}")
         take_all(intake)
-        cases = runtime.desk.cases.page(Selection(flow="again", states=(CaseState.OPEN,)), limit=1_000).cases
+        cases = runtime.desk.cases.page(CaseSelection(flow="again", states=(CaseState.OPEN,)), limit=1_000).cases
         with runtime.database.transaction() as tx:
             world.parts.sends.replay(tx, cases, delay_s=None, frm=(CaseState.OPEN,), **BY)
         relay = Relay(sending_parts(runtime))
@@ -175,7 +174,7 @@ def test_bulk_jobs(world: World, stopwatch: Stopwatch, kind: JobKind) -> None:
 
     def prepare() -> str:
         some = world.cases(count, failure=WITHOUT_CITY, values=[without_city(at) for at in range(count)])
-        chosen = Selection(ids=tuple(ids(some)))
+        chosen = CaseSelection(ids=tuple(ids(some)))
         return world.desk.jobs.plan(kind, chosen, begin=True, **BY).id
 
     def carry_out(id: str) -> None:
@@ -248,6 +247,6 @@ def test_counts_of_a_range(runtime: Runtime, stopwatch: Stopwatch) -> None:
             {Count("city", Aspect.DECIDED, "postcode", f'"{n:05}"', f'"town {n}"'): n + 1 for n in range(MOST_COUNTS)}
         )
         start = next(ranges) * 1_000
-        learning.commit(FLOW, counts, [Range("orders", "id", 0, start, start + 1_000)])
+        learning.commit(FLOW, counts, [OffsetRange("orders", "id", 0, start, start + 1_000)])
 
     assert 0 < stopwatch.best_of(commit) < MOST_S

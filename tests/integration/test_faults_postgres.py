@@ -14,13 +14,13 @@ from tests.support.quiet import Quiet
 from tests.support.shared_servers import own_postgres
 from tests.support.tables import events, rows, states
 
+from towpath.core.events import Event, EventKind
 from towpath.errors import AnswerTimeout, CommitUnknown, DatabaseUnavailable
-from towpath.events import Event, EventKind
 from towpath.queue import Message
 from towpath.runtime import Runtime
 from towpath.settings import Settings
 from towpath.stack.postgres import PostgresServer
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture(scope="module")

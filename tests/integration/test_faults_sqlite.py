@@ -16,12 +16,12 @@ import pytest
 from tests.support.quiet import LEASE_S, Quiet
 from tests.support.tables import rows, states
 
+from towpath.core.events import Event, EventKind
 from towpath.errors import DatabaseUnavailable
-from towpath.events import Event, EventKind
 from towpath.queue import MessageState
 from towpath.runtime import Runtime
 from towpath.settings import Settings
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 CAPABILITIES_VERSION = 0x20080522
 OVERRIDE = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH

@@ -13,10 +13,10 @@ from tests.support.flows import World
 from tests.support.numbered import Sent, loaded, orders, send
 
 from towpath import Flow, table, topic
-from towpath.access.block_rule import BlockAction, BlockMatch
+from towpath.blocks.rule import BlockAction, BlockMatch
 from towpath.flow.audit.audit import Audit
-from towpath.flow.place import Place
-from towpath.flow.trace import Tracer
+from towpath.flow.audit.trace import Tracer
+from towpath.flow.delivery.places import RecordPlace
 
 UNTIL = "2100-01-01"
 
@@ -60,12 +60,12 @@ def test_rules_are_fixed_with_a_batch(embedded: World) -> None:
 
     assert numbers(embedded.home) == [0, 1, 2, 6, 7, 8, 9]
     assert embedded.counts(flow) == Counter(read=10, loaded=7, delivered=7, failed=2, blocked=1, caught=3)
-    assert balance(embedded, flow) == {Place.LOADED: 7, Place.FAILED: 2, Place.BLOCKED: 1}
+    assert balance(embedded, flow) == {RecordPlace.LOADED: 7, RecordPlace.FAILED: 2, RecordPlace.BLOCKED: 1}
     told = [(one.offset, one.failure.code, one.failure.exception, one.failure.message) for one in embedded.errors(flow)]
     assert sorted(told) == [(at, 8, "Blocked", f"block rule {refusing}: noise") for at in (4, 5)]
     assert caught(embedded) == {4: 0, 3: 0, refusing: 2, ignoring: 1}
     [traced] = Tracer(embedded.runtime.database, embedded.runtime.log, flow.name).trace("orders", 0, 3)
-    assert (traced.place, traced.now) == (Place.BLOCKED, f"blocked: block rule {ignoring}: noise")
+    assert (traced.place, traced.now) == (RecordPlace.BLOCKED, f"blocked: block rule {ignoring}: noise")
 
     for number in (ignoring, refusing):
         embedded.runtime.blocks.withdraw(number, who="ann", why="over")
@@ -73,7 +73,7 @@ def test_rules_are_fixed_with_a_batch(embedded: World) -> None:
     embedded.run(flow)
     assert len(numbers(embedded.home)) == 17
     assert caught(embedded) == {4: 0, 3: 0, refusing: 2, ignoring: 1}
-    assert balance(embedded, flow) == {Place.LOADED: 17, Place.FAILED: 2, Place.BLOCKED: 1}
+    assert balance(embedded, flow) == {RecordPlace.LOADED: 17, RecordPlace.FAILED: 2, RecordPlace.BLOCKED: 1}
 
 
 @pytest.mark.part("flows")
@@ -94,7 +94,12 @@ def test_what_is_kept_out_is_not_remembered(embedded: World) -> None:
     embedded.run(flow)
     assert loaded(embedded.home) == ["a1", "a2"]
     assert caught(embedded) == {refusing: 1, ignoring: 1}
-    assert balance(embedded, flow) == {Place.LOADED: 2, Place.DUPLICATE: 2, Place.FAILED: 1, Place.BLOCKED: 1}
+    assert balance(embedded, flow) == {
+        RecordPlace.LOADED: 2,
+        RecordPlace.DUPLICATE: 2,
+        RecordPlace.FAILED: 1,
+        RecordPlace.BLOCKED: 1,
+    }
 
 
 def numbers(home: Path) -> list[int]:

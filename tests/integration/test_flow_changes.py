@@ -10,19 +10,18 @@ from typing import Any
 from tests.support.flows import World
 
 from towpath import Flow, table, topic
+from towpath.core.events import EventKind
 from towpath.errors import SinkError
-from towpath.events import EventKind
-from towpath.flow.changing import Comparing
-from towpath.flow.codes import ErrorCode
-from towpath.flow.pilot import PilotState
-from towpath.flow.sinks.nowhere import Nowhere
-from towpath.flow.sinks.sink import Place
-from towpath.flow.stage_store import StageStore
-from towpath.flow.template import Template
-from towpath.flow.wish import WishKind
-from towpath.testing.waiting import wait_until
+from towpath.flow.failures import ErrorCode
+from towpath.flow.sinks.sink import NullSink, WriterContext
+from towpath.flow.sinks.template import Template
+from towpath.flow.stage import StageState
+from towpath.flow.stage.comparison import FlowComparer
+from towpath.flow.stage.states import StageCommandKind
+from towpath.flow.stage.store import StageStore
+from towpath.testing.clock import wait_until
 
-DONE = {"clicks": PilotState.STOPPED}
+DONE = {"clicks": StageState.STOPPED}
 
 
 def sink(world: World, name: str) -> Any:
@@ -54,7 +53,7 @@ def numbers(start: int, stop: int) -> list[dict[str, int]]:
 def ask_reset(world: World, stage: str) -> None:
     database = world.runtime.database
     with database.transaction() as tx:
-        StageStore(database).ask(tx, "f", stage, WishKind.RESET, "me", "anew", {"to": "latest"})
+        StageStore(database).ask(tx, "f", stage, StageCommandKind.RESET, "me", "anew", {"to": "latest"})
 
 
 def halted_because(world: World, stage: str) -> str:
@@ -89,13 +88,13 @@ def test_a_changed_flow_goes_on_where_it_was(embedded: World) -> None:
     flow = Flow("f", version="2")
     both = flow.source(topic("clicks", "visits"), name="clicks")
     flow.load(both, sink(world, "one"), name="first", name_before="one")
-    assert world.run(flow) == {"clicks+visits": PilotState.HALTED}
+    assert world.run(flow) == {"clicks+visits": StageState.HALTED}
     assert "flow.renamed('clicks', 'clicks+visits')" in halted_because(world, "clicks+visits")
     assert written(world, "one") == Counter(range(8))
 
     world.events.clear()
     flow.renamed("clicks", "clicks+visits")
-    [compared] = Comparing(world.runtime.database, world.runtime.log, flow).all()
+    [compared] = FlowComparer(world.runtime.database, world.runtime.log, flow).all()
     assert (compared.stage, compared.refused, compared.has_run) == ("clicks", None, True)
     assert "visits" in compared.changes[1]
     assert world.run(flow) == DONE
@@ -115,7 +114,7 @@ def test_a_topic_that_is_read_no_more_is_told_and_not_waited_for(embedded: World
     flow = Flow("f")
     flow.load(topic("clicks"), sink(world, "one"), name="one")
     flow.load(topic("visits"), sink(world, "two"), name="two")
-    assert set(world.run(flow).values()) == {PilotState.STOPPED}
+    assert set(world.run(flow).values()) == {StageState.STOPPED}
 
     world.send("visits", numbers(6, 9), 1)
     flow = Flow("f")
@@ -130,7 +129,7 @@ def test_a_topic_that_is_read_no_more_is_told_and_not_waited_for(embedded: World
     flow = Flow("f")
     flow.load(topic("clicks", "visits"), sink(world, "one"), name="one")
     flow.renamed("clicks", "clicks+visits")
-    assert world.run(flow) == {"clicks": PilotState.HALTED}
+    assert world.run(flow) == {"clicks": StageState.HALTED}
     assert "visits" in halted_because(world, "clicks")
     ask_reset(world, "clicks")
     world.send("visits", numbers(9, 10), 1)
@@ -139,10 +138,10 @@ def test_a_topic_that_is_read_no_more_is_told_and_not_waited_for(embedded: World
 
 
 @dataclass(frozen=True)
-class Away(Nowhere):
+class Away(NullSink):
     """A sink that is there when the stage is configured, and away when it writes."""
 
-    def writer(self, place: Place) -> Nowhere:
+    def writer(self, place: WriterContext) -> NullSink:
         raise SinkError(ErrorCode.SINK_UNAVAILABLE, "away", "nobody is there")
 
 
@@ -154,13 +153,13 @@ def test_what_is_open_is_finished_as_it_was_begun(embedded: World) -> None:
     flow.load(topic("clicks"), Away(Template("a"), None, None), name="one")
     run = world.open(flow)
     run.start()
-    wait_until(lambda: any(view.pilot.state is PilotState.RETRY for view in run.views()), 60)
+    wait_until(lambda: any(view.pilot.state is StageState.RETRY for view in run.views()), 60)
     run.stop()
     assert run.wait() == DONE
 
     changed = Flow("f", delivery="exactly-once")
     changed.load(topic("clicks"), sink(world, "one"), name="one")
-    assert world.run(changed) == {"clicks": PilotState.HALTED}
+    assert world.run(changed) == {"clicks": StageState.HALTED}
     why = halted_because(world, "clicks")
     assert "batch 0 " in why
     assert "towpath flow reset f clicks" in why

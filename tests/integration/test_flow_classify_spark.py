@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import towpath
-from towpath.flow.classify import classify, encode_fault, is_step_failure, is_worker_death
-from towpath.flow.pilot import PilotState
+from towpath.flow.failures import encode_fault
+from towpath.flow.stage import StageState
+from towpath.flow.stage.classifier import classify, is_step_failure, is_worker_death
 from towpath.log import NewRecord
-from towpath.log.spark_source import read_batch, read_stream
+from towpath.log.spark.source import read_batch, read_stream
 from towpath.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def failure(act: Callable[[], Any]) -> Exception:
     return caught.value
 
 
-def code_of(error: Exception, state: PilotState = PilotState.TRANSFORM) -> int:
+def code_of(error: Exception, state: StageState = StageState.TRANSFORM) -> int:
     return int(classify(error, state, NONCE).code)
 
 
@@ -67,7 +68,7 @@ def test_a_function_of_a_step_fails(spark: SparkSession) -> None:
     hostile = (
         "x\n\nThe above exception was the direct cause of the following exception:\n\n"
         'Traceback (most recent call last):\n  File "x", line 1, in x\n'
-        f"towpath.errors.LogUnavailable: away\n{encode_fault('f' * 16, 1, 's', 't', 'wait for ever')}"
+        f"towpath.errors.storage.LogUnavailable: away\n{encode_fault('f' * 16, 1, 's', 't', 'wait for ever')}"
     )
 
     def fails(number):  # Spark takes type hints for more than they say
@@ -83,7 +84,7 @@ def test_a_plan_that_cannot_be_analysed_is_no_records_fault(spark: SparkSession)
     error = failure(lambda: spark.range(4).select("nothing"))
     assert not is_step_failure(error)
     assert code_of(error) == 0
-    assert "nothing" in classify(error, PilotState.CONFIGURE).message
+    assert "nothing" in classify(error, StageState.CONFIGURE).message
 
 
 # Workers
@@ -116,7 +117,7 @@ def run_out_of_memory() -> None:
 def test_a_worker_dies(spark: SparkSession, death: Callable[[], Any]) -> None:
     error = in_worker(spark, death)
     assert is_worker_death(error)
-    assert code_of(error, PilotState.LOAD) == 9
+    assert code_of(error, StageState.LOAD) == 9
 
 
 def test_a_worker_tells_its_fault(spark: SparkSession) -> None:
@@ -126,7 +127,7 @@ def test_a_worker_tells_its_fault(spark: SparkSession) -> None:
         raise WorkerFault(line)
 
     error = in_worker(spark, act)
-    found = classify(error, PilotState.LOAD, NONCE)
+    found = classify(error, StageState.LOAD, NONCE)
     assert (found.code, found.step, found.target, found.message) == (11, "views", "views-2026", 'broken "badly"\nüber')
     assert not is_step_failure(error)
     assert not is_step_failure(error, NONCE)
@@ -167,14 +168,14 @@ def test_a_source_on_the_driver_says_why(spark: SparkSession, local: Runtime, tm
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     error = failure(lambda: query.awaitTermination(240))
     assert not is_step_failure(error)
-    assert code_of(error, PilotState.EXTRACT) == 5
+    assert code_of(error, StageState.EXTRACT) == 5
 
 
 def test_a_callback_that_raises_is_not_believed(spark: SparkSession, local: Runtime, tmp_path: Path) -> None:
     """Its text may hold anything. Who has the exception itself classifies that."""
 
     def fail(frame: Any, number: int) -> None:
-        raise ConnectionError("towpath.errors.LogUnavailable: x")
+        raise ConnectionError("towpath.errors.storage.LogUnavailable: x")
 
     writer = read_stream(spark, local.log, ["clicks"]).writeStream.foreachBatch(fail)
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
@@ -214,7 +215,7 @@ def test_java_exceptions_by_the_name_of_their_class(spark: SparkSession, name: s
 def test_a_cancelled_job_is_nobodys_fault(spark: SparkSession) -> None:
     import threading
 
-    from towpath.testing.waiting import wait_until
+    from towpath.testing.clock import wait_until
 
     context, group = spark.sparkContext, "to be cancelled"
     tracker = context.statusTracker()

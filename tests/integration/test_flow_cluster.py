@@ -17,16 +17,15 @@ from tests.support.commands import TOWPATH
 from tests.support.logs import everything
 
 import towpath
-from towpath.demo.shop import TOPIC
-from towpath.demo.shop_events import FATES, Fate, Kind, shop_events
-from towpath.flow.codes import ErrorCode
-from towpath.flow.error_record import ErrorRecord
+from towpath.demo.shop import FATES, TOPIC, ExpectedFate, ShopEventKind, shop_events
+from towpath.flow.failures import ErrorCode
+from towpath.flow.records.errors import ErrorRecord
 from towpath.flow.worker.breadcrumb import SUFFIX
 from towpath.log import Log
 from towpath.runtime import Runtime
 from towpath.stack.spark_cluster import SparkCluster
 from towpath.testing import servers
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.part("flows")
 
@@ -49,7 +48,7 @@ flow = shop([("table", table("sales", url=f"sqlite:///{HERE}/shop.db", columns=C
 BESIDE = """
 from dataclasses import fields
 
-from towpath.flow.sinks.files import FilesSink
+from towpath.flow.sinks.files.sink import FilesSink
 
 
 class Known(FilesSink):
@@ -131,7 +130,7 @@ def test_a_worker_killed_in_the_middle(cluster: SparkCluster, runtime: Runtime, 
     assert {each["output"]: each["proof"] for each in audit["outputs"]} == {"table": "proven", "files": "proven"}
 
 
-def send(log: Log) -> dict[tuple[int, int], Fate]:
+def send(log: Log) -> dict[tuple[int, int], ExpectedFate]:
     """All events; what must become of each of them, by partition and offset."""
     log.create_topic(TOPIC, 2)
     events = list(shop_events(COUNT))
@@ -159,7 +158,7 @@ def in_table(home: Path) -> list[int]:
 
 def in_files(home: Path) -> list[int]:
     """Less those that the table has refused: an output does not wait for what another one refuses."""
-    refused = {number for number, (kind, _) in enumerate(shop_events(COUNT)) if kind is Kind.UNHOLDABLE}
+    refused = {number for number, (kind, _) in enumerate(shop_events(COUNT)) if kind is ShopEventKind.UNHOLDABLE}
     found = [path for path in (home / "files").rglob("*.jsonl") if not path.name.startswith(".")]
     numbers = [json.loads(line)["order_id"] for path in found for line in path.read_text().splitlines()]
     return sorted(number for number in numbers if number not in refused)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.integration import test_flow_codes_data, test_flow_codes_index, test_flow_codes_source
 from tests.support.produced import produced_by
 
-from towpath.flow.codes import Action, ErrorCode
+from towpath.flow.failures import Action, ErrorCode
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "error-codes.md"
 MODULES = (test_flow_codes_source, test_flow_codes_data, test_flow_codes_index)

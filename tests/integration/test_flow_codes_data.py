@@ -23,12 +23,11 @@ from tests.support.logs import shown
 from tests.support.produced import Produced, produced, produces
 
 from towpath import Flow, expect, index, table, topic
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import TRACE_CHARACTERS
-from towpath.flow.pilot import PilotState
+from towpath.flow.failures import TRACE_CHARACTERS, ErrorCode
+from towpath.flow.stage import StageState
 from towpath.log import NewRecord, Record
-from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
+from towpath.stack.search import ElasticsearchServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,7 +128,7 @@ def test_every_bad_record_is_in_the_error_topic_with_its_reason(
     with BulkProxy(elasticsearch.url) as proxy:
         proxy.stage = before_the_index
         flow = page_views(name, proxy.url)
-        assert world.run(flow) == {source: PilotState.STOPPED}
+        assert world.run(flow) == {source: StageState.STOPPED}
 
     expected = [{"n": n, "at": 17, "url": "/news", "section": "front"} for n in range(30)]
     assert sorted((each.source for each in node.documents(name)), key=lambda each: each["n"]) == expected

@@ -19,12 +19,12 @@ from tests.support.flows import World
 from tests.support.produced import Produced, produced, produces
 
 from towpath import Flow, index, topic
-from towpath.flow.codes import ErrorCode
-from towpath.flow.pilot import PilotState
-from towpath.flow.stage_store import StageStore
-from towpath.flow.wish import WishKind
-from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.flow.failures import ErrorCode
+from towpath.flow.stage import StageState
+from towpath.flow.stage.states import StageCommandKind
+from towpath.flow.stage.store import StageStore
 from towpath.stack.kafka import KafkaServer
+from towpath.stack.search import ElasticsearchServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -196,14 +196,14 @@ def test_an_index_that_calls_every_single_record_wrong_needs_a_person(
     refusal = Told(400, b'{"error":{"type":"illegal_argument_exception","reason":"no such pipeline"}}')
     proxy.stage = lambda body: refusal
     world.send(source_of(flow), [{"n": n} for n in range(5)])
-    assert world.run(flow) == {source_of(flow): PilotState.HALTED}
+    assert world.run(flow) == {source_of(flow): StageState.HALTED}
     database = world.runtime.database
     stages = StageStore(database)
     with database.transaction() as tx:
         assert " 400" in stages.read(tx, flow.name, source_of(flow)).pilot.reason
-        stages.ask(tx, flow.name, source_of(flow), WishKind.RESUME, "ada", "the pipeline is there")
+        stages.ask(tx, flow.name, source_of(flow), StageCommandKind.RESUME, "ada", "the pipeline is there")
     assert node.documents(name) == []
     proxy.stage = lambda body: None
-    assert world.run(flow) == {source_of(flow): PilotState.STOPPED}
+    assert world.run(flow) == {source_of(flow): StageState.STOPPED}
     assert arrived(node, name) == list(range(5))
     assert world.errors(flow) == []

@@ -22,13 +22,13 @@ from tests.support.logs import shown
 from tests.support.produced import Produced, produced, produces
 
 from towpath import Flow, table, topic
-from towpath.flow.codes import ErrorCode
+from towpath.flow.failures import ErrorCode
 from towpath.log import NewRecord
+from towpath.stack.daemon import free_port
 from towpath.stack.kafka import KafkaServer
-from towpath.stack.ports import free_port
+from towpath.testing.clock import wait_until
 from towpath.testing.proxy import CuttingProxy
 from towpath.testing.servers import kafka_server
-from towpath.testing.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,8 +11,8 @@ from tests.support.numbered import Sent, loaded, orders, send
 from towpath import Flow, topic
 from towpath.errors import BadFlow
 from towpath.flow.audit.audit import Audit
+from towpath.flow.delivery.places import RecordPlace
 from towpath.flow.flow import Flow as FlowType
-from towpath.flow.place import Place
 from towpath.flow.stateful import Dedupe, field, header, key
 from towpath.log import NewRecord
 
@@ -38,7 +38,7 @@ def test_what_was_sent_before_is_dropped_and_counted(world: World, name: str) ->
     assert loaded(world.home) == ["a1", "a2", "a3", "b1", "b2", "b3"]
     assert world.counts(flow) == Counter(read=9, loaded=6, delivered=6, duplicate=3)
     assert world.errors(flow) == []
-    assert balance(world, flow) == {Place.LOADED: 6, Place.DUPLICATE: 3}
+    assert balance(world, flow) == {RecordPlace.LOADED: 6, RecordPlace.DUPLICATE: 3}
 
 
 @pytest.mark.part("flows")
@@ -69,7 +69,7 @@ def test_late_missing_and_restarted_senders(embedded: World) -> None:
         (11, 8, "NotNumbered"),
     ]
     assert embedded.counts(flow) == Counter(read=12, loaded=5, delivered=5, duplicate=2, failed=5)
-    assert balance(embedded, flow) == {Place.LOADED: 5, Place.DUPLICATE: 2, Place.FAILED: 5}
+    assert balance(embedded, flow) == {RecordPlace.LOADED: 5, RecordPlace.DUPLICATE: 2, RecordPlace.FAILED: 5}
 
 
 @pytest.mark.part("flows")

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.flows import World
 
-from towpath import Flow, crash, table, topic
-from towpath.crash import Armed, CrashPoint
-from towpath.testing.waiting import wait_until
+from towpath import Flow, table, topic
+from towpath.core import crash
+from towpath.core.crash import Armed, CrashPoint
+from towpath.testing.clock import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,12 +15,12 @@ from tests.support.logs import everything
 from towpath import Flow, table, topic
 from towpath.errors import BadFlow
 from towpath.flow.audit.audit import Audit
-from towpath.flow.place import Place
-from towpath.flow.reentry_record import reentry_record
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.records.reentry import reentry_record
 from towpath.flow.stateful import Dedupe, field, key
 from towpath.flow.topics import FlowTopics
 from towpath.log import NewRecord
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def bought(home: Path, name: str = "bought", **joining: Any) -> Flow:
@@ -59,7 +59,7 @@ def test_by_position_over_batches(world: World, name: str) -> None:
     world.run(flow)
     assert [json.loads(text) for text in loaded(world.home)] == [{"order": {"n": 1.5}, "payment": {"p": 1}}]
     assert "1.50" in loaded(world.home)[0]
-    assert balance(world, flow) == {Place.LOADED: 1, Place.AGGREGATED: 1, Place.JOINING: 2}
+    assert balance(world, flow) == {RecordPlace.LOADED: 1, RecordPlace.AGGREGATED: 1, RecordPlace.JOINING: 2}
     send(world, flow, "payments", b'{"p": 2}', b'{"p": 3}', b'{"p": 4}')
     world.run(flow)
     assert [(one["order"]["n"], one["payment"]["p"]) for one in map(json.loads, loaded(world.home))] == [
@@ -67,7 +67,7 @@ def test_by_position_over_batches(world: World, name: str) -> None:
         (2, 2),
         (3, 3),
     ]
-    assert balance(world, flow) == {Place.LOADED: 3, Place.AGGREGATED: 3, Place.JOINING: 1}
+    assert balance(world, flow) == {RecordPlace.LOADED: 3, RecordPlace.AGGREGATED: 3, RecordPlace.JOINING: 1}
     assert world.counts(flow) == Counter(read=7, loaded=3, delivered=3, aggregated=3, joining=1)
 
 
@@ -81,7 +81,12 @@ def test_by_key_with_one_that_fails_and_comes_back(embedded: World) -> None:
     embedded.run(flow)
     pairs = [(one["order"]["n"], one["payment"]["p"]) for one in map(json.loads, loaded(embedded.home))]
     assert pairs == [(1, 1), (3, 3)]
-    assert balance(embedded, flow) == {Place.LOADED: 2, Place.AGGREGATED: 2, Place.JOINING: 2, Place.FAILED: 1}
+    assert balance(embedded, flow) == {
+        RecordPlace.LOADED: 2,
+        RecordPlace.AGGREGATED: 2,
+        RecordPlace.JOINING: 2,
+        RecordPlace.FAILED: 1,
+    }
     log, topics = embedded.runtime.log, FlowTopics.of(flow.name)
     [error] = [record for number in log.ends(topics.errors) for record in log.read(topics.errors, number, 0)]
     log.append(topics.reentry, [reentry_record(error, "case-1", 1, b'{"n": 2}')])
@@ -106,8 +111,8 @@ def test_duplicates_are_dropped_before_what_has_waited_long_enough_leaves(embedd
         {"order": {"n": 2}, "payment": None},
     ]
     found = balance(embedded, flow)
-    assert found.pop(Place.FILTERED, 0) >= 0, "ticks too many, if any"
-    assert found == {Place.LOADED: 2, Place.AGGREGATED: 2, Place.DUPLICATE: 2}
+    assert found.pop(RecordPlace.FILTERED, 0) >= 0, "ticks too many, if any"
+    assert found == {RecordPlace.LOADED: 2, RecordPlace.AGGREGATED: 2, RecordPlace.DUPLICATE: 2}
 
 
 @pytest.mark.part("flows")
@@ -119,7 +124,7 @@ def test_or_goes_to_the_error_topic_from_where_it_can_come_back(embedded: World)
     wait_until(lambda: embedded.run(flow) and len(everything(log, topics.errors)) == 2, 60)
     assert sorted(each.failure.exception for each in embedded.errors(flow)) == ["NoKey", "NoPartner"]
     found = balance(embedded, flow)
-    assert (found[Place.FAILED], found[Place.UNMATCHED], found.get(Place.JOINING)) == (2, 1, None)
+    assert (found[RecordPlace.FAILED], found[RecordPlace.UNMATCHED], found.get(RecordPlace.JOINING)) == (2, 1, None)
     back = {json.loads(one.value or b"").get("x"): one for one in everything(log, topics.errors)}
     mended = (back[None].value or b"").replace(b"null", b'{"p": 1}')
     log.append(topics.reentry, [reentry_record(back[None], "a", 1, mended)])
@@ -130,7 +135,7 @@ def test_or_goes_to_the_error_topic_from_where_it_can_come_back(embedded: World)
         {"order": {"n": 1}, "payment": {"p": 1}},
         {"order": {"n": 2}, "payment": {"n": 2}},
     ]
-    assert balance(embedded, flow)[Place.LOADED] == 2
+    assert balance(embedded, flow)[RecordPlace.LOADED] == 2
 
 
 def test_what_cannot_be_is_refused() -> None:

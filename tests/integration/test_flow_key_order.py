@@ -12,14 +12,15 @@ from tests.support.flows import World
 from tests.support.logs import shown
 from tests.support.tables import rows
 
-from towpath import Flow, crash, table, topic
-from towpath.crash import Armed, Crashed, CrashPoint
+from towpath import Flow, table, topic
+from towpath.core import crash
+from towpath.core.crash import Armed, Crashed, CrashPoint
 from towpath.db import Database
 from towpath.errors import BadFlow
-from towpath.flow.error_record import ErrorRecord
-from towpath.flow.held_keys import HeldKeys, hash_of
-from towpath.flow.ordering import KEY_HELD, hash_column
-from towpath.flow.reentry_record import reentry_record
+from towpath.flow.delivery.ledger import HeldKeys, hash_of
+from towpath.flow.records.errors import ErrorRecord
+from towpath.flow.records.reentry import reentry_record
+from towpath.flow.run.attempt import KEY_HELD, hash_column
 from towpath.log import NewRecord, Record
 from towpath.runtime import Runtime
 

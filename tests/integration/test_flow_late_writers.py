@@ -12,16 +12,16 @@ from tests.support.marked import numbered
 
 from towpath import Flow, topic
 from towpath.errors import FlowHalted, SinkError
-from towpath.flow import configuring
-from towpath.flow.attempt import Attempt
-from towpath.flow.ledger_row import BatchState
-from towpath.flow.pilot import PilotState
-from towpath.flow.sinks.sink import Place
-from towpath.flow.sinks.topic import TopicSink
-from towpath.flow.sinks.topic_log import kept_logs
-from towpath.flow.stage_store import StageStore
-from towpath.flow.wish import WishKind
-from towpath.testing.waiting import wait_until
+from towpath.flow.delivery.ledger import BatchState
+from towpath.flow.run import configuration as configuring
+from towpath.flow.run.attempt import BatchAttempt
+from towpath.flow.sinks.sink import WriterContext
+from towpath.flow.sinks.topic.logs import kept_logs
+from towpath.flow.sinks.topic.sink import TopicSink
+from towpath.flow.stage import StageState
+from towpath.flow.stage.states import StageCommandKind
+from towpath.flow.stage.store import StageStore
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -40,21 +40,21 @@ def numbers(world: World, name: str) -> list[int]:
     return sorted(json.loads(record.value or b"")["n"] for record in shown(world.runtime.log, f"{name}-out"))
 
 
-def cut_off(world: World, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> Place:
+def cut_off(world: World, flow: Flow, monkeypatch: pytest.MonkeyPatch) -> WriterContext:
     """Run it until its first batch is fixed and nothing is written: what a writer of that batch is told."""
-    places: list[Place] = []
+    places: list[WriterContext] = []
 
-    def halts(attempt: Attempt) -> None:
+    def halts(attempt: BatchAttempt) -> None:
         places.append(attempt.place.place("out", f"{flow.name}-in/0"))
         raise FlowHalted("cut off")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Attempt, "outcome", halts)
-        assert set(world.run(flow).values()) == {PilotState.HALTED}
+        patch.setattr(BatchAttempt, "outcome", halts)
+        assert set(world.run(flow).values()) == {StageState.HALTED}
     return places[0]
 
 
-def ask(world: World, flow: Flow, kind: WishKind, stage: str | None = None, **arguments: str) -> None:
+def ask(world: World, flow: Flow, kind: StageCommandKind, stage: str | None = None, **arguments: str) -> None:
     database = world.runtime.database
     with database.transaction() as tx:
         StageStore(database).ask(tx, flow.name, stage or f"{flow.name}-in", kind, "me", "trying", arguments)
@@ -79,8 +79,8 @@ def test_a_late_writer_of_an_ended_generation_writes_nothing(
     early.write(stale)
     if not is_fenced:
         monkeypatch.setattr(configuring, "fence_off", lambda ground: None)
-    ask(world, flow, WishKind.RESET, to="latest")
-    assert set(world.run(flow).values()) == {PilotState.STOPPED}
+    ask(world, flow, StageCommandKind.RESET, to="latest")
+    assert set(world.run(flow).values()) == {StageState.STOPPED}
     if not is_fenced:
         early.finish()
         # A broker says that a transaction is committed a moment before readers see it.
@@ -106,22 +106,22 @@ def test_marks_that_were_deleted_are_missed(world: World, name: str, monkeypatch
     flow, log = copying(name), world.runtime.log
     world.send(f"{name}-in", [{"n": n} for n in range(4)], partitions=1)
     with monkeypatch.context() as patch:
-        patch.setattr("towpath.flow.batch_run.BatchRun._tell", halting)
-        assert set(world.run(flow).values()) == {PilotState.HALTED}
+        patch.setattr("towpath.flow.run.batch.BatchRun._tell", halting)
+        assert set(world.run(flow).values()) == {StageState.HALTED}
     wait_until(lambda: numbers(world, name) == [0, 1, 2, 3], what="a commit becomes visible")
     log.delete_topic(f"{name}.marks")
     wait_until(lambda: f"{name}.marks" not in {each.name for each in log.topics()}, 30)
-    ask(world, flow, WishKind.RESUME)
-    assert set(world.run(flow).values()) == {PilotState.HALTED}
+    ask(world, flow, StageCommandKind.RESUME)
+    assert set(world.run(flow).values()) == {StageState.HALTED}
     reason = halted_because(world, flow)
     assert f"{name}.marks" in reason
     assert f"towpath flow reset {name} --to latest" in reason
     assert numbers(world, name) == [0, 1, 2, 3]
     world.send(f"{name}-in", [{"n": 4}])
-    ask(world, flow, WishKind.RESET, to="latest")
+    ask(world, flow, StageCommandKind.RESET, to="latest")
     world.run(flow)
     world.send(f"{name}-in", [{"n": 5}])
-    assert set(world.run(flow).values()) == {PilotState.STOPPED}
+    assert set(world.run(flow).values()) == {StageState.STOPPED}
     assert numbers(world, name) == [0, 1, 2, 3, 5]
 
 
@@ -130,9 +130,9 @@ def halting(*_: object, **__: object) -> None:
 
 
 CUTS = {
-    "nothing is done": "towpath.flow.attempt.Attempt._run",
-    "topics have it": "towpath.flow.checkpoint.Checkpoint.keep_outcome",
-    "its outcome is stored": "towpath.flow.batch_run.BatchRun._tell",
+    "nothing is done": "towpath.flow.run.attempt.BatchAttempt._run",
+    "topics have it": "towpath.flow.run.checkpoint.Checkpoint.keep_outcome",
+    "its outcome is stored": "towpath.flow.run.batch.BatchRun._tell",
 }
 
 
@@ -149,13 +149,13 @@ def test_a_topic_made_again_in_the_middle_of_a_batch(
     world.send(other, [{"n": 10}, {"n": 11}, b"no JSON"], partitions=1)
     with monkeypatch.context() as patch:
         patch.setattr(CUTS[cut], halting)
-        assert set(world.run(flow).values()) == {PilotState.HALTED}
+        assert set(world.run(flow).values()) == {StageState.HALTED}
     log.delete_topic(old)
     wait_until(lambda: old not in {each.name for each in log.topics()}, 30)
     world.send(old, [{"n": n} for n in range(20, 26)], partitions=1)
     world.send(other, [{"n": 12}])
-    ask(world, flow, WishKind.RESUME, stage=f"{old}+{other}")
-    assert set(world.run(flow).values()) == {PilotState.STOPPED}
+    ask(world, flow, StageCommandKind.RESUME, stage=f"{old}+{other}")
+    assert set(world.run(flow).values()) == {StageState.STOPPED}
     before = [] if cut == "nothing is done" else [0, 1, 2, 3]
     assert numbers(world, name) == [*before, 10, 11, 12, *range(20, 26)]
     errors = world.errors(flow)

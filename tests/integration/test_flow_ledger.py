@@ -16,18 +16,17 @@ from tests.support.tables import by_hand, rows
 
 from towpath.db import Queries
 from towpath.errors import DatabaseError, FlowHalted, IllegalFlowMove, NotTheOnlyOne
-from towpath.flow.delivery import batch_hash
-from towpath.flow.ledger import Batch, BatchState, Gap, Ledger
-from towpath.flow.ledger_row import MOVES, Counts, added
-from towpath.flow.positions import Positions, Range
-from towpath.flow.stage_store import StageStore
+from towpath.flow.delivery.ids import batch_hash
+from towpath.flow.delivery.ledger import MOVES, Batch, BatchState, Counts, Gap, Ledger, added
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.stage.store import StageStore
 
 FLOW, STAGE, ME = "page-views", "main", "me"
 CHART = Path(__file__).resolve().parents[2] / "docs" / "reference" / "flow-states.md"
 
 
 def upto(stop: int, start: int = 0) -> Positions:
-    return Positions.of([Range("clicks", "id-1", 0, start, stop), Range("clicks", "id-1", 1, 4, 4)])
+    return Positions.of([OffsetRange("clicks", "id-1", 0, start, stop), OffsetRange("clicks", "id-1", 1, 4, 4)])
 
 
 def key(batch: Batch) -> tuple[str, str, int, int]:
@@ -305,10 +304,10 @@ def test_a_commit_that_is_rolled_back_adds_nothing(book: Book) -> None:
 
 
 def test_a_gap_is_written_once_and_may_grow(book: Book) -> None:
-    def add(gap: Range, batch_id: int | None = 7) -> Any:
+    def add(gap: OffsetRange, batch_id: int | None = 7) -> Any:
         return book.do("add_gap", FLOW, STAGE, 1, gap, "deleted before it was read", batch_id)
 
-    gap = Range("clicks", "id-1", 0, 3, 8)
+    gap = OffsetRange("clicks", "id-1", 0, 3, 8)
     assert add(gap)
     assert not add(gap)
     assert not add(gap._replace(stop=5))
@@ -325,7 +324,7 @@ def test_a_gap_is_written_once_and_may_grow(book: Book) -> None:
 @sweep("change", [{"start": 8}, {"start": -1}, {"partition": -1}, {"topic_id": ""}])
 def test_a_gap_that_is_none_is_refused(book: Book, change: dict[str, Any]) -> None:
     with pytest.raises(DatabaseError):
-        book.do("add_gap", FLOW, STAGE, 1, Range("clicks", "id-1", 0, 3, 8)._replace(**change), "why")
+        book.do("add_gap", FLOW, STAGE, 1, OffsetRange("clicks", "id-1", 0, 3, 8)._replace(**change), "why")
 
 
 REFUSED = [
@@ -370,7 +369,7 @@ def test_hot_queries_go_by_an_index(book: Book) -> None:
         f" from flow_stage, {numbers}",
     )
     book.snapshot(20_000, upto(1))
-    queries = Queries("towpath.flow", "ledger", book.database.dialect)
+    queries = Queries("towpath.flow.delivery", "ledger", book.database.dialect)
     params = {"flow": FLOW, "stage": STAGE, "generation": 1, "batch_id": 500, "limit": 10}
     database: Any = book.database
     connection = database.connection()

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from tests.support.flows import World
 
 from towpath import Flow, table, topic
-from towpath.flow.codes import ErrorCode
-from towpath.flow.pilot import PilotState
-from towpath.flow.stage_store import StageStore
+from towpath.flow.failures import ErrorCode
+from towpath.flow.stage import StageState
+from towpath.flow.stage.store import StageStore
 from towpath.log import NewRecord
 
 BAD = [b"{", b"[]", b'{"n":"x"}']
@@ -62,7 +62,7 @@ def test_every_record_is_told_of(
     made = flow.step(topic("t"), schema="n int")(step)
     flow.load(made, table("out", url=f"sqlite:///{embedded.home}/out.db"), name="out")
     embedded.send("t", [*GOOD, *BAD])
-    assert embedded.run(flow) == {"t": PilotState.STOPPED}
+    assert embedded.run(flow) == {"t": StageState.STOPPED}
     counts = embedded.counts(flow)
     assert (counts["read"], counts["loaded"], counts["filtered"], counts["failed"]) == (6, loaded, 3 - loaded, 3)
     assert len(embedded.errors(flow)) == 3
@@ -90,7 +90,7 @@ def test_a_checkpoint_that_was_deleted_is_noticed(embedded: World) -> None:
     embedded.run(flow)
     shutil.rmtree(embedded.home / "flows" / "f" / "t" / "1" / "checkpoint")
     embedded.send("t", GOOD)
-    assert embedded.run(flow) == {"t": PilotState.HALTED}
+    assert embedded.run(flow) == {"t": StageState.HALTED}
     database = embedded.runtime.database
     with database.read() as tx:
         reason = StageStore(database).read(tx, "f", "t").pilot.reason
@@ -104,13 +104,13 @@ def test_what_a_death_left_of_the_first_write_is_no_obstacle(embedded: World) ->
     offsets.mkdir(parents=True)
     (offsets / ".0.9f464428-c5f5-4d1c-8d12-1eae89670ebf.tmp").write_bytes(b"")
     embedded.send("t", GOOD)
-    assert embedded.run(flow) == {"t": PilotState.STOPPED}
+    assert embedded.run(flow) == {"t": StageState.STOPPED}
     assert numbers(embedded.home) == [each["n"] for each in GOOD]
 
 
 def test_records_that_expire_while_the_batch_runs_are_told_of(embedded: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark passes over them without a word."""
-    from towpath.flow.batch_run import BatchRun
+    from towpath.flow.run.batch import BatchRun
 
     embedded.send("t", GOOD * 4, partitions=1)
     look = BatchRun._early_gaps

@@ -18,8 +18,8 @@ from tests.support.logs import Place, everything
 
 from towpath import Flow, files, index, table, topic
 from towpath.flow.audit.audit import Audit
-from towpath.flow.error_record import ErrorRecord
-from towpath.flow.reentry_record import reentry_record
+from towpath.flow.records.errors import ErrorRecord
+from towpath.flow.records.reentry import reentry_record
 
 CHILDREN = range(4)
 Found = Callable[[], Counter[tuple[int, int]]]  # what the output has: numbers of record and child

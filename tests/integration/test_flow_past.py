@@ -7,18 +7,18 @@ from datetime import timedelta
 import pytest
 from tests.support.flow_world import FLOW, TOPIC, FlowWorld
 
-from towpath.clock import to_datetime
-from towpath.flow import past
-from towpath.flow.past import PastBatches, PastBatchStore
+from towpath.core.clock import to_datetime
+from towpath.flow.stage import history as past
+from towpath.flow.stage.history import BatchHistory, BatchHistoryStore
 from towpath.runtime import Runtime
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
 
 
-def read(runtime: Runtime, stage: str = TOPIC, width: timedelta = HOUR) -> PastBatches:
+def read(runtime: Runtime, stage: str = TOPIC, width: timedelta = HOUR) -> BatchHistory:
     since = to_datetime(runtime.database.now()) - HOUR
     with runtime.database.read() as tx:
-        return PastBatchStore(runtime.database).read(tx, FLOW, stage, since, width)
+        return BatchHistoryStore(runtime.database).read(tx, FLOW, stage, since, width)
 
 
 def test_batches_add_up_by_time(desk_runtime: Runtime) -> None:

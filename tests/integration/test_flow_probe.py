@@ -13,14 +13,13 @@ from tests.support.flows import World
 
 from towpath import Flow, table, topic
 from towpath.errors import BadFlow
-from towpath.flow.codes import ErrorCode
-from towpath.flow.flow_run import FlowRun
-from towpath.flow.pilot import PilotState
-from towpath.flow.probe import Probe
-from towpath.flow.sinks.nowhere import Nowhere
-from towpath.flow.sinks.sink import Deliveries, Place, Refusal
-from towpath.flow.template import Template
-from towpath.testing.waiting import wait_until
+from towpath.flow.failures import ErrorCode
+from towpath.flow.run.flow_run import FlowRun
+from towpath.flow.run.outage import Probe
+from towpath.flow.sinks.sink import Deliveries, NullSink, Refusal, WriterContext
+from towpath.flow.sinks.template import Template
+from towpath.flow.stage import StageState
+from towpath.testing.clock import wait_until
 
 COUNT = 120
 
@@ -39,7 +38,7 @@ def world(embedded: World) -> World:
 def held(world: World, flow: Flow) -> FlowRun:
     run = world.open(flow)
     run.start(until_idle=True)
-    wait_until(lambda: run.views()[0].pilot.state is PilotState.HELD, 120)
+    wait_until(lambda: run.views()[0].pilot.state is StageState.HELD, 120)
     return run
 
 
@@ -96,7 +95,7 @@ class Lines:
     def check(self, settings: object) -> None:
         pass
 
-    def writer(self, place: Place) -> Lines:
+    def writer(self, place: WriterContext) -> Lines:
         return self
 
     def write(self, deliveries: Deliveries) -> list[Refusal]:
@@ -133,5 +132,5 @@ def test_a_flow_with_such_a_sink_is_not_exactly_once() -> None:
     with pytest.raises(BadFlow, match=r"'f' .*'out'.*at-least-once"):
         flow.stages()
     fine = Flow("f")
-    fine.load(fine.source(topic("clicks")), Nowhere(Template("a"), None, None), name="out")
+    fine.load(fine.source(topic("clicks")), NullSink(Template("a"), None, None), name="out")
     assert len(fine.stages()) == 1

@@ -6,11 +6,10 @@ import random
 
 from tests.support.quiet import Quiet
 
-from towpath.flow.delivery import batch_hash
-from towpath.flow.ledger import Ledger
-from towpath.flow.ledger_row import Batch
-from towpath.flow.positions import Positions, Range, Spot
-from towpath.flow.stage_store import StageStore
+from towpath.flow.delivery.ids import batch_hash
+from towpath.flow.delivery.ledger import Batch, Ledger
+from towpath.flow.delivery.positions import OffsetRange, Positions, Spot
+from towpath.flow.stage.store import StageStore
 
 FLOW, STAGE, TOPIC, ID = "shop", "orders", "orders", "id-1"
 
@@ -32,7 +31,7 @@ class Past:
         self.begin({0: 0})
 
     def begin(self, at: dict[int, int]) -> None:
-        starting = Positions.of(Range(TOPIC, ID, number, start, start) for number, start in at.items())
+        starting = Positions.of(OffsetRange(TOPIC, ID, number, start, start) for number, start in at.items())
         with self.database.transaction() as tx:
             before = self.stages.read(tx, FLOW, STAGE)
             said = {"checkpoint": f"/c/{self.generation}", "starting": starting, "topics": {TOPIC: [ID]}}
@@ -42,7 +41,9 @@ class Past:
 
     def batch(self, *, commits: bool = True) -> None:
         stops = {number: at + self.random.choice((0, 0, 1, 4, 9)) for number, at in self.at.items()}
-        positions = Positions.of(Range(TOPIC, ID, number, self.at[number], stop) for number, stop in stops.items())
+        positions = Positions.of(
+            OffsetRange(TOPIC, ID, number, self.at[number], stop) for number, stop in stops.items()
+        )
         which = (FLOW, STAGE, self.generation, self.next)
         with self.database.transaction() as tx:
             self.ledger.snapshot(tx, *which, batch_hash(*which, positions), positions)

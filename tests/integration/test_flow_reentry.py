@@ -13,14 +13,19 @@ from tests.support.logs import shown
 
 from towpath import Flow, table, topic
 from towpath.flow.audit.audit import Audit
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import Input, delivery_id
-from towpath.flow.error_record import ErrorRecord
-from towpath.flow.outcome_record import Fate, OutcomeRecord
-from towpath.flow.recalled import Recalled
-from towpath.flow.reentry_record import first_reading, reentry_record, said_by
+from towpath.flow.delivery.ids import InputCoordinates, delivery_id
+from towpath.flow.failures import ErrorCode
+from towpath.flow.records.errors import ErrorRecord
+from towpath.flow.records.reentry import (
+    CancelledReplays,
+    OutcomeRecord,
+    ReplayFate,
+    first_reading,
+    reentry_record,
+    said_by,
+)
 from towpath.log import NewRecord, Record
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def replayed(name: str, home: Path, clicks: str, orders: str | None = None) -> Flow:
@@ -77,7 +82,7 @@ def test_a_replay_is_the_same_delivery(world: World, name: str) -> None:
     id = f"{clicks}:0:0:3"
     assert sorted(found) == [f"{clicks}:0:0:0", f"{clicks}:0:0:2", id]
     delivery, document = found[id]
-    input = Input(old_id, 0, 3)
+    input = InputCoordinates(old_id, 0, 3)
     assert delivery == delivery_id(name, clicks, input, "clicks", 0)
     said = said_by(first.headers)
     of_input = delivery_id(name, clicks, input, "", 0).hex()
@@ -105,10 +110,10 @@ def test_a_replay_is_the_same_delivery(world: World, name: str) -> None:
     }
     told = [OutcomeRecord.read(record) for record in shown(log, f"{name}.outcomes")]
     assert {(each.stage, each.correlation, each.attempt, each.fate, each.step) for each in told} == {
-        (clicks, "case-1", 2, Fate.LOADED, ""),
-        (clicks, "case-2", 2, Fate.FAILED, "inverse"),
-        (clicks, "case-3", 2, Fate.FILTERED, "taken"),
-        (clicks, "case-4", 2, Fate.FILTERED, "inverse"),
+        (clicks, "case-1", 2, ReplayFate.LOADED, ""),
+        (clicks, "case-2", 2, ReplayFate.FAILED, "inverse"),
+        (clicks, "case-3", 2, ReplayFate.FILTERED, "taken"),
+        (clicks, "case-4", 2, ReplayFate.FILTERED, "inverse"),
     }
     assert len(told) == 4
     assert {each.hash for each in told} <= {batch.hash for batch in world.batches(flow)}
@@ -132,8 +137,8 @@ def test_what_comes_back_of_a_topic_that_was_made_again_keeps_its_old_names(embe
     embedded.run(flow)
     found = rows(embedded.home)
     assert {id: document["n"] for id, (_, document) in found.items()} == {"clicks:1:0:0": 1, "clicks:0:0:0": 2}
-    assert found["clicks:0:0:0"][0] == delivery_id("f", "clicks", Input(old_id, 0, 0), "clicks", 0)
-    assert found["clicks:0:0:0"][1]["at"][4] == delivery_id("f", "clicks", Input(old_id, 0, 0), "", 0).hex()
+    assert found["clicks:0:0:0"][0] == delivery_id("f", "clicks", InputCoordinates(old_id, 0, 0), "clicks", 0)
+    assert found["clicks:0:0:0"][1]["at"][4] == delivery_id("f", "clicks", InputCoordinates(old_id, 0, 0), "", 0).hex()
 
 
 def test_what_was_called_back_is_passed_over(world: World, name: str) -> None:
@@ -144,7 +149,7 @@ def test_what_was_called_back_is_passed_over(world: World, name: str) -> None:
     world.run(flow)
     [failed] = failed_records(world, flow)
     with world.runtime.database.transaction() as tx:
-        Recalled(world.runtime.database).add(tx, name, [("case-1", 1)])
+        CancelledReplays(world.runtime.database).add(tx, name, [("case-1", 1)])
     log.append(
         f"{name}.reentry",
         [
@@ -155,7 +160,7 @@ def test_what_was_called_back_is_passed_over(world: World, name: str) -> None:
     world.run(flow)
     assert {id: document["n"] for id, (_, document) in rows(world.home).items()} == {f"{clicks}:0:0:0": 3}
     told = [OutcomeRecord.read(record) for record in shown(log, f"{name}.outcomes")]
-    assert [(each.correlation, each.attempt, each.fate) for each in told] == [("case-1", 2, Fate.LOADED)]
+    assert [(each.correlation, each.attempt, each.fate) for each in told] == [("case-1", 2, ReplayFate.LOADED)]
     [counts] = [batch.counts for batch in world.batches(flow) if batch.batch_id == 1]
     assert (counts["read"], counts["loaded"], counts["filtered"]) == (2, 1, {"called back by the desk": 1})
     verdict = Audit(world.runtime.database, log, name, flow).run()

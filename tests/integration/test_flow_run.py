@@ -16,11 +16,11 @@ from tests.support.logs import shown
 
 from towpath import Flow, expect, table, topic
 from towpath.errors import NotTheOnlyOne
-from towpath.flow.codes import ErrorCode
-from towpath.flow.pilot import PilotState
-from towpath.flow.stage_store import StageStore
-from towpath.flow.wish import WishKind
-from towpath.testing.waiting import wait_until
+from towpath.flow.failures import ErrorCode
+from towpath.flow.stage import StageState
+from towpath.flow.stage.states import StageCommandKind
+from towpath.flow.stage.store import StageStore
+from towpath.testing.clock import wait_until
 
 GOOD = {"name": "page.viewed", "visitor": "v", "at": 1_700_000_000_000, "url": "/a/x"}
 SECTIONS = {"a": "news", "b": "sport"}
@@ -66,7 +66,7 @@ def test_every_record_is_in_exactly_one_place(world: World, name: str) -> None:
     }
     good = [{**GOOD, "n": at} for at in range(50)]
     world.send(f"{name}-clicks", [*good, *bad, {**GOOD, "name": "other"}])
-    assert world.run(flow) == {f"{name}-clicks": PilotState.STOPPED}
+    assert world.run(flow) == {f"{name}-clicks": StageState.STOPPED}
 
     loaded = rows(world.home, "views_2023-11-14".join('""'))
     assert sorted(json.loads(row["document"])["n"] for row in loaded) == list(range(50))
@@ -139,7 +139,7 @@ def test_an_outage_holds_the_stage_and_it_goes_on_by_itself(embedded: World) -> 
     embedded.send("clicks", [{"n": at} for at in range(200)])
     run = embedded.open(flow)
     run.start(until_idle=True)
-    wait_until(lambda: run.views()[0].pilot.attempt >= 2 and run.views()[0].pilot.state is PilotState.HELD, 60)
+    wait_until(lambda: run.views()[0].pilot.attempt >= 2 and run.views()[0].pilot.state is StageState.HELD, 60)
     assert "FileNotFoundError" in str(run.views()[0].pilot.last_error)
     marker.write_text("yes")
     run.wait()
@@ -193,20 +193,20 @@ def test_pause_resume_and_reset_by_a_person(embedded: World) -> None:
     database = embedded.runtime.database
     stages = StageStore(database)
 
-    def ask(kind: WishKind, **arguments: Any) -> None:
+    def ask(kind: StageCommandKind, **arguments: Any) -> None:
         with database.transaction() as tx:
             stages.ask(tx, "f", "clicks", kind, "ada", "trying", arguments)
 
     run = embedded.open(flow)
     run.start()
     wait_until(lambda: embedded.counts(flow)["loaded"] == 3, 60)
-    ask(WishKind.PAUSE)
-    wait_until(lambda: run.views()[0].pilot.state is PilotState.PAUSED, 30)
+    ask(StageCommandKind.PAUSE)
+    wait_until(lambda: run.views()[0].pilot.state is StageState.PAUSED, 30)
     embedded.send("clicks", [GOOD])
-    ask(WishKind.RESET, to="earliest")
+    ask(StageCommandKind.RESET, to="earliest")
     wait_until(lambda: embedded.counts(flow)["loaded"] == 7, 60)
-    ask(WishKind.STOP)
-    assert run.wait() == {"clicks": PilotState.STOPPED}
+    ask(StageCommandKind.STOP)
+    assert run.wait() == {"clicks": StageState.STOPPED}
     assert {batch.generation for batch in embedded.batches(flow)} == {1, 2}
     assert len(rows(embedded.home, "views_2023-11-14".join('""'))) == 4, "a delivery is one row, however often it comes"
 
@@ -236,7 +236,7 @@ def test_a_flow_that_cannot_work_halts_with_the_reason(embedded: World) -> None:
     embedded.send("clicks", [GOOD])
     run = embedded.open(flow)
     run.start(until_idle=True)
-    assert run.wait() == {"clicks": PilotState.HALTED}
+    assert run.wait() == {"clicks": StageState.HALTED}
     assert "_record" in run.views()[0].pilot.reason
 
 

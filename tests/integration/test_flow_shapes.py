@@ -13,9 +13,8 @@ from tests.support.flows import World
 from towpath import Flow, expect, files, table, topic
 from towpath.errors import BadFlow
 from towpath.flow.audit.audit import Audit
-from towpath.flow.pilot import PilotState
-from towpath.testing.capture import Loaded
-from towpath.testing.flows import Tried, try_flow
+from towpath.flow.stage import StageState
+from towpath.testing.flows import FlowTrial, Loaded, try_flow
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,11 +23,11 @@ SCHEMA = "n bigint, name string"
 RECORDS: list[Any] = [{"n": n, "name": f"r{n}", "x": 1.50} for n in range(10)]
 
 
-def given(tried: Tried, output: str, field: str = "n") -> list[Any]:
+def given(tried: FlowTrial, output: str, field: str = "n") -> list[Any]:
     return [one.document[field] for one in tried.loaded[output]]
 
 
-def failed(tried: Tried) -> dict[int, str]:
+def failed(tried: FlowTrial) -> dict[int, str]:
     return {one.offset: one.failure.step for one in tried.failed}
 
 
@@ -37,7 +36,7 @@ def origin(one: Loaded) -> tuple[str, int]:
     return topic, int(offset)
 
 
-def is_balanced(tried: Tried) -> bool:
+def is_balanced(tried: FlowTrial) -> bool:
     """Every record is in some output, filtered or failed, and in no two of these places."""
     loaded = {origin(one) for each in tried.loaded.values() for one in each}
     away = {(one.topic, one.offset) for one in tried.failed}
@@ -295,7 +294,7 @@ def test_shapes_at_work(embedded: World, delivery: str) -> None:
         flow.load(node, table(name, url=f"sqlite:///{world.home}/out.db", id="{n}"), name=name)
     world.send("clicks", [{"n": n, "name": "c"} for n in range(0, 100, 2)] + [b"["])
     world.send("visits", [{"n": n, "who": "v"} for n in range(1, 100, 2)])
-    assert set(world.run(flow).values()) == {PilotState.STOPPED}
+    assert set(world.run(flow).values()) == {StageState.STOPPED}
     with sqlite3.connect(world.home / "out.db") as connection:
         found = {name: {int(row[0]) for row in connection.execute(f"select id from {name}")} for name in outputs}
     assert found == {

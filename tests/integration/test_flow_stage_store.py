@@ -13,17 +13,17 @@ from tests.support.sweep import sweep
 from tests.support.tables import by_hand, rows
 
 from towpath.errors import BadName, BadValue, DatabaseError, FlowHalted, IllegalWish, NotTheOnlyOne, UnknownFlow
-from towpath.flow.codes import ErrorCode
-from towpath.flow.ledger import Ledger
-from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits
-from towpath.flow.positions import Positions, Range
-from towpath.flow.stage_store import Stage, StageStore, take_stage
-from towpath.flow.wish import WishKind
+from towpath.flow.delivery.ledger import Ledger
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.failures import ErrorCode
+from towpath.flow.stage import RetryWaits, StageMachine, StageState, StageTrouble
+from towpath.flow.stage.states import StageCommandKind
+from towpath.flow.stage.store import StageRow, StageStore, claim_stage
 
 FLOW, STAGE = "page-views", "main"
 TOPOLOGY = {"steps": ["views", "label"]}
-AT = Positions.of([Range("clicks", "id-1", 0, 0, 0), Range("clicks", "id-1", 1, 7, 7)])
-WAITS = Waits(0.2, 60.0, random.Random(1))
+AT = Positions.of([OffsetRange("clicks", "id-1", 0, 0, 0), OffsetRange("clicks", "id-1", 1, 7, 7)])
+WAITS = RetryWaits(0.2, 60.0, random.Random(1))
 
 
 class Bench:
@@ -39,21 +39,21 @@ class Bench:
         with self.database.transaction() as tx:
             return getattr(self.stages, method)(tx, FLOW, STAGE, *arguments, **named)
 
-    def take(self) -> Stage:
-        return take_stage(self.database, self.stages, FLOW, STAGE, self.me)
+    def take(self) -> StageRow:
+        return claim_stage(self.database, self.stages, FLOW, STAGE, self.me)
 
-    def read(self) -> Stage:
-        stage: Stage = self.do("read")
+    def read(self) -> StageRow:
+        stage: StageRow = self.do("read")
         return stage
 
-    def begin(self, before: Stage, **values: Any) -> Stage:
+    def begin(self, before: StageRow, **values: Any) -> StageRow:
         defaults: dict[str, Any] = {"checkpoint": "/c/1", "starting": AT, "topics": {"clicks": ["id-1"]}}
         with self.database.transaction() as tx:
             return self.stages.new_generation(tx, before, self.me, **{**defaults, **values})
 
-    def in_state(self, state: PilotState) -> Stage:
+    def in_state(self, state: StageState) -> StageRow:
         self.take()
-        self.do("save_pilot", self.me, Pilot(state, 1, resumes=PilotState.LOAD, next_try=2))
+        self.do("save_pilot", self.me, StageMachine(state, 1, resumes=StageState.LOAD, next_try=2))
         return self.read()
 
 
@@ -67,7 +67,7 @@ def test_a_new_stage_rests_and_has_no_checkpoint(bench: Bench) -> None:
     assert (stage.flow, stage.name, stage.topology, stage.version) == (FLOW, STAGE, TOPOLOGY, "1")
     assert (stage.generation, stage.checkpoint, stage.starting, stage.topics) == (0, "", Positions(), {})
     assert (stage.owner, stage.wish, stage.judge, stage.sample) == (None, None, {}, {})
-    assert stage.pilot.state is PilotState.STOPPED
+    assert stage.pilot.state is StageState.STOPPED
     assert stage.created_at == stage.updated_at
 
 
@@ -133,10 +133,10 @@ def test_a_dead_owners_stage_is_taken_over_and_the_dead_can_change_nothing(
     with pytest.raises(NotTheOnlyOne):
         dead.begin(stage)
     assert rows(other.database, "flow_stage") == before
-    other.do("ask", WishKind.STOP, "ada", "enough")
+    other.do("ask", StageCommandKind.STOP, "ada", "enough")
     assert dead.do("wish", dead.me) is None
     wish = other.do("wish", other.me)
-    assert wish.kind is WishKind.STOP
+    assert wish.kind is StageCommandKind.STOP
     assert not dead.do("settle_wish", dead.me, wish)
     assert other.do("wish", other.me) == wish
 
@@ -154,13 +154,13 @@ def test_a_released_stage_is_free(bench: Bench, make_quiet: Callable[..., Quiet]
         bench.do("release", bench.me, running)
     bench.do("release", bench.me, running.paused("lunch", 5))
     stage = Bench(make_quiet()).take()
-    assert (stage.pilot.state, stage.pilot.reason) == (PilotState.PAUSED, "lunch")
+    assert (stage.pilot.state, stage.pilot.reason) == (StageState.PAUSED, "lunch")
 
 
 def test_what_is_saved_is_read(bench: Bench) -> None:
     bench.take()
-    running = Pilot.new(1).started(2)
-    pilot = running.failed(Trouble(ErrorCode.NETWORK, "s", "cut \x00 off \ud800"), 3, WAITS)
+    running = StageMachine.new(1).started(2)
+    pilot = running.failed(StageTrouble(ErrorCode.NETWORK, "s", "cut \x00 off \ud800"), 3, WAITS)
     bench.do("save_pilot", bench.me, pilot)
     bench.do("save_sample", bench.me, {"partitions": {"clicks/0": {"lag": 3, "rate": 1.5}}})
     bench.do("save_judge", bench.me, {"window": 1})
@@ -175,8 +175,8 @@ def test_what_is_saved_is_read(bench: Bench) -> None:
     assert (stage.topology, stage.version) == ({"steps": []}, "2")
 
 
-@sweep("state", PilotState)
-def test_every_state_can_be_stored(bench: Bench, state: PilotState) -> None:
+@sweep("state", StageState)
+def test_every_state_can_be_stored(bench: Bench, state: StageState) -> None:
     assert bench.in_state(state).pilot.state is state
 
 
@@ -204,16 +204,18 @@ def test_a_generation_does_not_begin_over_an_open_batch(bench: Bench) -> None:
 
 # In which states each cannot be asked for.
 IMPOSSIBLE = {
-    WishKind.PAUSE: ("paused", "stopped", "halted"),
-    WishKind.RESUME: ("configure", "extract", "transform", "load", "errors", "reset", "stopped"),
-    WishKind.STOP: ("stopped",),
-    WishKind.RESET: (),
+    StageCommandKind.PAUSE: ("paused", "stopped", "halted"),
+    StageCommandKind.RESUME: ("configure", "extract", "transform", "load", "errors", "reset", "stopped"),
+    StageCommandKind.STOP: ("stopped",),
+    StageCommandKind.RESET: (),
 }
 
 
-@sweep("kind", WishKind)
-@sweep("state", PilotState)
-def test_a_wish_is_there_until_it_is_settled_or_refused(bench: Bench, state: PilotState, kind: WishKind) -> None:
+@sweep("kind", StageCommandKind)
+@sweep("state", StageState)
+def test_a_wish_is_there_until_it_is_settled_or_refused(
+    bench: Bench, state: StageState, kind: StageCommandKind
+) -> None:
     bench.in_state(state)
     if state in IMPOSSIBLE[kind]:
         with pytest.raises(IllegalWish, match=f"{state}.*{kind}"):
@@ -232,20 +234,20 @@ def test_a_wish_is_there_until_it_is_settled_or_refused(bench: Bench, state: Pil
 
 
 def test_a_newer_wish_takes_the_place_of_an_older(bench: Bench) -> None:
-    bench.in_state(PilotState.EXTRACT)
-    bench.do("ask", WishKind.PAUSE, "ada", "lunch")
-    before = bench.do("ask", WishKind.STOP, "grace", "no, home")
-    assert (before.wish.kind, before.wish.who) == (WishKind.PAUSE, "ada")
-    assert bench.do("wish", bench.me).kind is WishKind.STOP
+    bench.in_state(StageState.EXTRACT)
+    bench.do("ask", StageCommandKind.PAUSE, "ada", "lunch")
+    before = bench.do("ask", StageCommandKind.STOP, "grace", "no, home")
+    assert (before.wish.kind, before.wish.who) == (StageCommandKind.PAUSE, "ada")
+    assert bench.do("wish", bench.me).kind is StageCommandKind.STOP
     assert not bench.do("settle_wish", bench.me, before.wish)
-    assert bench.do("wish", bench.me).kind is WishKind.STOP
+    assert bench.do("wish", bench.me).kind is StageCommandKind.STOP
 
 
 @pytest.mark.parametrize(("who", "why"), [("", "because"), ("ada", " ")])
 def test_a_wish_needs_a_name_and_a_reason(bench: Bench, who: str, why: str) -> None:
-    bench.in_state(PilotState.EXTRACT)
+    bench.in_state(StageState.EXTRACT)
     with pytest.raises(BadName):
-        bench.do("ask", WishKind.PAUSE, who, why)
+        bench.do("ask", StageCommandKind.PAUSE, who, why)
 
 
 REFUSED = [
@@ -264,7 +266,7 @@ REFUSED = [
 
 @sweep("statement", REFUSED)
 def test_what_a_person_types_is_right_or_refused(bench: Bench, statement: str) -> None:
-    bench.in_state(PilotState.LOAD)
+    bench.in_state(StageState.LOAD)
     before = rows(bench.database, "flow_stage")
     with pytest.raises(DatabaseError):
         by_hand(bench.database, statement)

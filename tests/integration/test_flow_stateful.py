@@ -14,11 +14,11 @@ from tests.support.flows import World
 
 from towpath import Flow, table, topic
 from towpath.errors import BadFlow
-from towpath.flow.pilot import Pilot, PilotState
-from towpath.flow.stage_store import StageStore
+from towpath.flow.graph.stateful_nodes import Moment
+from towpath.flow.stage import StageMachine, StageState
+from towpath.flow.stage.states import StageCommandKind
+from towpath.flow.stage.store import StageStore
 from towpath.flow.stateful import Dedupe, field
-from towpath.flow.stateful.stateful_step import Moment
-from towpath.flow.wish import WishKind
 from towpath.log import NewRecord
 
 WORDS = {"skip": 0, "twice": 2}
@@ -114,7 +114,7 @@ def test_a_worker_that_dies_in_it_halts_the_stage(embedded: World) -> None:
 
     flow.load(counted, table("totals", url=f"sqlite:///{embedded.home}/out.db"), name="out")
     send(embedded, flow, order("ann", 5), order("ann", 13))
-    assert embedded.run(flow) == {"deadly-orders": PilotState.HALTED}
+    assert embedded.run(flow) == {"deadly-orders": StageState.HALTED}
     reason = pilot_of(embedded, flow).reason
     assert "deadly-orders/0 at offset 1" in reason
     assert "towpath flow resume deadly deadly-orders" in reason
@@ -128,18 +128,20 @@ def test_a_topic_made_again_needs_a_person(embedded: World) -> None:
     embedded.run(flow)
     embedded.runtime.log.delete_topic("totals-orders")
     send(embedded, flow, order("ann", 2))
-    assert embedded.run(flow) == {"totals-orders": PilotState.HALTED}
+    assert embedded.run(flow) == {"totals-orders": StageState.HALTED}
     reason = pilot_of(embedded, flow).reason
     assert "towpath flow reset totals totals-orders" in reason
     assert shown(embedded.home) == ["ann:5"]
     database = embedded.runtime.database
     with database.transaction() as tx:
-        StageStore(database).ask(tx, flow.name, "totals-orders", WishKind.RESET, "me", "anew", {"to": "earliest"})
+        StageStore(database).ask(
+            tx, flow.name, "totals-orders", StageCommandKind.RESET, "me", "anew", {"to": "earliest"}
+        )
     embedded.run(flow)
     assert shown(embedded.home) == ["ann:2", "ann:5"], "it has begun anew"
 
 
-def pilot_of(world: World, flow: Flow) -> Pilot:
+def pilot_of(world: World, flow: Flow) -> StageMachine:
     database = world.runtime.database
     with database.read() as tx:
         [stage] = StageStore(database).list(tx, flow.name)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.support.quiet import Quiet
 
-from towpath.flow.dues import Dues, Shard
-from towpath.flow.positions import Positions
-from towpath.flow.stage_store import Stage, StageStore
+from towpath.flow.delivery.positions import Positions
+from towpath.flow.run.context import Shard, TimerStore
+from towpath.flow.stage.store import StageRow, StageStore
 
 FLOW, STAGE, ME = "page-views", "main", "me"
 
 
-def stage_of(quiet: Quiet, generations: int = 1) -> Stage:
+def stage_of(quiet: Quiet, generations: int = 1) -> StageRow:
     stages = StageStore(quiet.database)
     with quiet.database.transaction() as tx:
         stages.ensure(tx, FLOW, STAGE, {})
@@ -23,15 +23,15 @@ def stage_of(quiet: Quiet, generations: int = 1) -> Stage:
     return stage
 
 
-def read(quiet: Quiet, stage: Stage, now_ms: int = 1_000) -> dict[Shard, int]:
+def read(quiet: Quiet, stage: StageRow, now_ms: int = 1_000) -> dict[Shard, int]:
     """As a process finds it that has just started."""
-    dues = Dues(quiet.database)
+    dues = TimerStore(quiet.database)
     dues.read(stage)
     return dues.at(lambda operator: now_ms)
 
 
 def test_the_last_word_of_each_shard_is_kept(quiet: Quiet) -> None:
-    stage, dues = stage_of(quiet), Dues(quiet.database)
+    stage, dues = stage_of(quiet), TimerStore(quiet.database)
     dues.read(stage)
     with quiet.database.transaction() as tx:
         dues.save(tx, stage, {"0/3": [5, 1_000, 1_001], "0/200": [2_000], "1/3": [7]})
@@ -44,7 +44,7 @@ def test_the_last_word_of_each_shard_is_kept(quiet: Quiet) -> None:
 
 
 def test_what_is_not_committed_is_not_so(quiet: Quiet) -> None:
-    stage, dues = stage_of(quiet), Dues(quiet.database)
+    stage, dues = stage_of(quiet), TimerStore(quiet.database)
     dues.read(stage)
     with pytest.raises(ZeroDivisionError), quiet.database.transaction() as tx:
         dues.save(tx, stage, {"0/3": [5]})
@@ -56,7 +56,7 @@ def test_what_is_not_committed_is_not_so(quiet: Quiet) -> None:
 
 
 def test_a_new_generation_has_nothing_due(quiet: Quiet) -> None:
-    stage, dues = stage_of(quiet), Dues(quiet.database)
+    stage, dues = stage_of(quiet), TimerStore(quiet.database)
     with quiet.database.transaction() as tx:
         dues.save(tx, stage, {"0/3": [5]})
         after = StageStore(quiet.database).new_generation(

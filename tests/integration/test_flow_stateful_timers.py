@@ -12,19 +12,20 @@ import pytest
 from tests.support.flows import World
 from tests.support.logs import everything
 
-from towpath import Flow, crash, table, topic
-from towpath.crash import Armed, CrashPoint
+from towpath import Flow, table, topic
+from towpath.core import crash
+from towpath.core.crash import Armed, CrashPoint
 from towpath.errors import BadFlow
 from towpath.flow.audit.audit import Audit
-from towpath.flow.reentry_record import reentry_record
+from towpath.flow.graph.stateful_nodes import Moment
+from towpath.flow.records.reentry import reentry_record
+from towpath.flow.run.timers import NEVER, StageTimer
 from towpath.flow.stateful import field
-from towpath.flow.stateful.packets import SHARDS
-from towpath.flow.stateful.stateful_step import Moment
-from towpath.flow.stateful.tick import WOKEN, tick_record
-from towpath.flow.ticking import NEVER, Ticker
+from towpath.flow.stateful.keeper import WOKEN, tick_record
+from towpath.flow.stateful.operators import SHARDS
 from towpath.flow.topics import FlowTopics
 from towpath.log import NewRecord
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 SOON_MS = 1
 
@@ -75,7 +76,7 @@ def told(home: Path) -> list[tuple[str, int, int]]:
 def run_without_ticks(world: World, flow: Flow) -> None:
     """Run while for the driver no time passes: what is due soon is due in a later run, however slow this machine is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Ticker, "_time", lambda self, operator: NEVER)
+        patch.setattr(StageTimer, "_time", lambda self, operator: NEVER)
         world.run(flow)
 
 

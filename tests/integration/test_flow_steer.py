@@ -14,12 +14,12 @@ from tests.support.flows import World
 from towpath import Flow, table, topic
 from towpath.errors import BadFlow
 from towpath.flow.audit.audit import Audit
-from towpath.flow.flow_run import FlowRun
-from towpath.flow.ledger import Ledger
-from towpath.flow.pilot import Pilot, PilotState
-from towpath.flow.stage_store import Stage, StageStore
-from towpath.flow.wish import Wish, WishKind
-from towpath.testing.waiting import wait_until
+from towpath.flow.delivery.ledger import Ledger
+from towpath.flow.run.flow_run import FlowRun
+from towpath.flow.stage import StageMachine, StageState
+from towpath.flow.stage.states import StageCommand, StageCommandKind
+from towpath.flow.stage.store import StageRow, StageStore
+from towpath.testing.clock import wait_until
 
 
 class Died(BaseException):
@@ -32,13 +32,13 @@ def copying(name: str, home: Path, *topics: str) -> Flow:
     return flow
 
 
-def stage_of(world: World, flow: str, stage: str) -> Stage:
+def stage_of(world: World, flow: str, stage: str) -> StageRow:
     database = world.runtime.database
     with database.read() as tx:
         return StageStore(database).read(tx, flow, stage)
 
 
-def ask(world: World, stage: str, kind: WishKind, **arguments: Any) -> Wish:
+def ask(world: World, stage: str, kind: StageCommandKind, **arguments: Any) -> StageCommand:
     database = world.runtime.database
     with database.transaction() as tx:
         stages = StageStore(database)
@@ -48,7 +48,7 @@ def ask(world: World, stage: str, kind: WishKind, **arguments: Any) -> Wish:
     return wish
 
 
-def started(world: World, flow: Flow, state: PilotState) -> FlowRun:
+def started(world: World, flow: Flow, state: StageState) -> FlowRun:
     run = world.open(flow)
     run.start()
     wait_until(lambda: run.views()[0].pilot.state is state, 60)
@@ -95,7 +95,7 @@ def test_a_reset_that_is_cut_off_is_done_again_and_its_gap_is_told(
     embedded.send("clicks", [{"n": 1}] * 3, partitions=1)
     embedded.run(flow)
     embedded.send("clicks", [{"n": 2}] * 4)
-    ask(embedded, "clicks", WishKind.RESET, to="latest")
+    ask(embedded, "clicks", StageCommandKind.RESET, to="latest")
     with monkeypatch.context() as patch:
         patch.setattr(StageStore, "new_generation", dies)
         run = embedded.open(flow)
@@ -111,11 +111,11 @@ def test_a_reset_that_is_cut_off_is_done_again_and_its_gap_is_told(
     assert gaps(embedded, flow) == [("clicks", 3, 7, None)] * 2, "at least once"
     assert problems(embedded, flow) == []
 
-    ask(embedded, "clicks", WishKind.RESET, to="earliest")
+    ask(embedded, "clicks", StageCommandKind.RESET, to="earliest")
     log = embedded.runtime.log
     with monkeypatch.context() as patch:
         patch.setattr(log, "commit_positions", fails)
-        assert embedded.run(flow) == {"clicks": PilotState.STOPPED}, "what is only told does not stop a stage"
+        assert embedded.run(flow) == {"clicks": StageState.STOPPED}, "what is only told does not stop a stage"
     assert "away" in caplog.text
     assert embedded.counts(flow)["loaded"] == 3 + 7
     generations = embedded.home / "flows" / "f" / "clicks"
@@ -143,10 +143,10 @@ def dies(*_: Any, **__: Any) -> Any:
     raise Died
 
 
-def dying_when(state: PilotState) -> Callable[..., None]:
+def dying_when(state: StageState) -> Callable[..., None]:
     save = StageStore.save_pilot
 
-    def save_pilot(self: StageStore, tx: Any, flow: str, stage: str, owner: str, pilot: Pilot) -> None:
+    def save_pilot(self: StageStore, tx: Any, flow: str, stage: str, owner: str, pilot: StageMachine) -> None:
         save(self, tx, flow, stage, owner, pilot)
         if pilot.state is state:
             raise Died
@@ -161,9 +161,9 @@ def test_what_was_asked_is_done_by_the_next_process_if_the_first_dies(
     flow = copying("f", embedded.home, "clicks")
     embedded.send("clicks", [{"n": 1}])
     steps = [
-        (PilotState.EXTRACT, WishKind.PAUSE, PilotState.PAUSED),
-        (PilotState.PAUSED, WishKind.RESUME, PilotState.CONFIGURE),
-        (PilotState.EXTRACT, WishKind.STOP, PilotState.STOPPED),
+        (StageState.EXTRACT, StageCommandKind.PAUSE, StageState.PAUSED),
+        (StageState.PAUSED, StageCommandKind.RESUME, StageState.CONFIGURE),
+        (StageState.EXTRACT, StageCommandKind.STOP, StageState.STOPPED),
     ]
     for before, kind, target in steps:
         run = started(embedded, flow, before)
@@ -177,16 +177,16 @@ def test_what_was_asked_is_done_by_the_next_process_if_the_first_dies(
         run = embedded.open(flow)
         run.start()
         wait_until(lambda: stage_of(embedded, "f", "clicks").wish is None, 60)
-        if kind is WishKind.PAUSE:
-            assert stage_of(embedded, "f", "clicks").pilot.state is PilotState.PAUSED
+        if kind is StageCommandKind.PAUSE:
+            assert stage_of(embedded, "f", "clicks").pilot.state is StageState.PAUSED
             run.stop("the machine is shut down")
-            assert run.wait() == {"clicks": PilotState.PAUSED}, "a restart is no decision of a person"
-        elif kind is WishKind.RESUME:
-            wait_until(lambda: run.views()[0].pilot.state is PilotState.EXTRACT, 60)  # noqa: B023 - used at once
+            assert run.wait() == {"clicks": StageState.PAUSED}, "a restart is no decision of a person"
+        elif kind is StageCommandKind.RESUME:
+            wait_until(lambda: run.views()[0].pilot.state is StageState.EXTRACT, 60)  # noqa: B023 - used at once
             run.stop()
-            assert run.wait() == {"clicks": PilotState.STOPPED}
+            assert run.wait() == {"clicks": StageState.STOPPED}
         else:
-            assert run.wait() == {"clicks": PilotState.STOPPED}
+            assert run.wait() == {"clicks": StageState.STOPPED}
             assert stage_of(embedded, "f", "clicks").pilot.reason == "ada: trying"
 
 
@@ -211,7 +211,7 @@ def test_a_search_ends_when_the_stage_is_to_stop(embedded: World) -> None:
     stage = run._running[0].run
     wait_until(lambda: stage._begins_none or not run.is_running, 60, "the stage has heard of it")
     made = len(tries)
-    assert run.wait() == {"clicks": PilotState.STOPPED}
+    assert run.wait() == {"clicks": StageState.STOPPED}
     assert len(tries) <= made + 1  # one may have been about to begin
     assert [batch.state for batch in embedded.batches(flow)] == ["snapshot"]
     assert embedded.errors(flow) == []
@@ -232,22 +232,22 @@ def test_a_halted_stage_is_resumed_while_the_others_run(embedded: World) -> None
     for each in ("a", "b"):
         embedded.send(each, [{"n": 1}])
 
-    def states() -> dict[str, PilotState]:
+    def states() -> dict[str, StageState]:
         return {view.stage: view.pilot.state for view in run.views()}
 
-    assert embedded.run(flow) == {"a": PilotState.STOPPED, "b": PilotState.HALTED}, "until idle: nobody waits for b"
+    assert embedded.run(flow) == {"a": StageState.STOPPED, "b": StageState.HALTED}, "until idle: nobody waits for b"
     run = embedded.open(flow)
     run.start()
-    wait_until(lambda: states()["a"] is PilotState.EXTRACT, 60)
-    assert states()["b"] is PilotState.HALTED
+    wait_until(lambda: states()["a"] is StageState.EXTRACT, 60)
+    assert states()["b"] is StageState.HALTED
     marker.touch()
-    ask(embedded, "b", WishKind.RESUME)
+    ask(embedded, "b", StageCommandKind.RESUME)
     wait_until(lambda: embedded.counts(flow)["loaded"] == 2, 60)
     embedded.send("a", [{"n": 2}])
     wait_until(lambda: embedded.counts(flow)["loaded"] == 3, 60)
     assert stage_of(embedded, "f", "b").wish is None
     run.stop()
-    assert run.wait() == {"a": PilotState.STOPPED, "b": PilotState.STOPPED}
+    assert run.wait() == {"a": StageState.STOPPED, "b": StageState.STOPPED}
 
 
 @pytest.mark.part("flows")
@@ -271,7 +271,7 @@ def test_a_batch_that_fails_three_times_without_a_known_cause_is_searched(embedd
     wait_until(lambda: run.views()[0].pilot.uncategorised > 4, 180)  # each time the whole stage begins anew
     assert embedded.errors(flow) == []
     marker.unlink()
-    assert run.wait() == {"clicks": PilotState.STOPPED}
+    assert run.wait() == {"clicks": StageState.STOPPED}
     [error] = embedded.errors(flow)
     assert (error.failure.code, error.failure.exception, error.offset) == (9, "RuntimeError", 3)
     assert embedded.counts(flow)["loaded"] == 4

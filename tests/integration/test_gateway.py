@@ -26,13 +26,7 @@ from tests.support.sending_clients import (
 from tests.support.sweep import sweep
 from tests.support.tables import events, rows
 
-from towpath import crash
-from towpath.boundary.gateway import Gateway
-from towpath.boundary.pass_store import PassStore
-from towpath.boundary.sender import NewSender, Plan
-from towpath.boundary.sender_place import SPOT, sender_group, sender_producer
-from towpath.boundary.state import UploadMove, UploadState
-from towpath.boundary.upload_store import UploadStore
+from towpath.core import crash
 from towpath.errors import (
     BadName,
     BadSettings,
@@ -52,9 +46,14 @@ from towpath.errors import (
     UploadExists,
     UploadTooLarge,
 )
-from towpath.flow.stage_store import StageStore
+from towpath.flow.stage.store import StageStore
+from towpath.gateway.completion.plan import PassStore
+from towpath.gateway.sender_run import SPOT, sender_group, sender_producer
+from towpath.gateway.service import Gateway
+from towpath.gateway.uploads.model import SenderPlan, SenderRequest, UploadMove, UploadState
+from towpath.gateway.uploads.store import UploadStore
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 DATA = b"A1,,1\nA2,JFK,2\nA3,,3\nbad\nA5,,5\n"
 VALUES = [("A1", 1), ("A2", 2), ("A3", 3), "bad", ("A5", 5)]
@@ -95,7 +94,7 @@ def test_from_the_opening_to_the_end(runtime: Runtime, gateway: Gateway) -> None
 
 
 def test_a_refused_line_tells_which_it_was(runtime: Runtime, gateway: Gateway) -> None:
-    status = opened(gateway, NewSender("main", "flights", "csv", COLUMNS, first_line=2))
+    status = opened(gateway, SenderRequest("main", "flights", "csv", COLUMNS, first_line=2))
     connected(gateway, status.upload.id, DATA).send(len(DATA))
     refused = taken_records(runtime)[3]
     assert dict(refused.headers) == {"upload": status.upload.id.encode(), "sender": b"main", "line": b"5"}
@@ -154,7 +153,7 @@ def test_finish_is_refused_when_something_is_missing_or_was_changed(gateway: Gat
 
 
 def test_an_upload_closes_with_its_last_sender(runtime: Runtime, gateway: Gateway) -> None:
-    senders = [NewSender("a", "flights", "csv", COLUMNS), NewSender("b", "airports", "jsonl")]
+    senders = [SenderRequest("a", "flights", "csv", COLUMNS), SenderRequest("b", "airports", "jsonl")]
     id = opened(gateway, *senders).upload.id
     one, two = connected(gateway, id, DATA, "a"), connected(gateway, id, b'{"code":"JFK"}\n', "b")
     one.send_all()
@@ -168,7 +167,7 @@ def test_an_upload_closes_with_its_last_sender(runtime: Runtime, gateway: Gatewa
 
 def test_two_last_senders_at_once_close_it(make_gateway: MakeGateway) -> None:
     gateway = make_gateway().gateway
-    senders = [NewSender(f"s{number}", "flights", "csv", COLUMNS) for number in range(6)]
+    senders = [SenderRequest(f"s{number}", "flights", "csv", COLUMNS) for number in range(6)]
     id = opened(gateway, *senders).upload.id
     clients = [connected(gateway, id, b"", each.name) for each in senders]
     threads = [threading.Thread(target=client.finish) for client in clients]
@@ -230,8 +229,8 @@ def test_opened_twice_under_one_id_it_is_one(gateway: Gateway) -> None:
     assert opened(gateway, id=id).sender("main").position == len(DATA)
     for other in (
         lambda: opened(gateway, id=id, owner="eve"),
-        lambda: opened(gateway, NewSender("main", "airports"), id=id),
-        lambda: opened(gateway, NewSender("main", "flights", "csv", COLUMNS[::-1]), id=id),
+        lambda: opened(gateway, SenderRequest("main", "airports"), id=id),
+        lambda: opened(gateway, SenderRequest("main", "flights", "csv", COLUMNS[::-1]), id=id),
     ):
         with pytest.raises(UploadExists):
             other()
@@ -241,19 +240,19 @@ def test_opened_twice_under_one_id_it_is_one(gateway: Gateway) -> None:
     ("senders", "error", "message"),
     [
         ([], BadValue, "1000"),
-        ([NewSender("a b", "flights")], BadName, "sender"),
-        ([NewSender("a", "flights"), NewSender("a", "airports")], BadValue, "two"),
-        ([NewSender("a", "nowhere")], UnknownStream, "airports, flights, late"),
-        ([NewSender("a", "flights", "xml")], BadValue, "csv or jsonl"),  # type: ignore[arg-type]
-        ([NewSender("a", "flights", "csv", ["stops"])], BadValue, "id"),
-        ([NewSender("a", "flights", "csv", ["id", "upload"])], BadValue, "field"),
-        ([NewSender("a", "flights", "csv", ["id", "a\x00"])], BadValue, "NUL"),
-        ([NewSender("a", "flights", "jsonl", ["id"])], BadValue, "columns"),
-        ([NewSender("a", "flights", "csv", None, 0)], BadValue, "from 1"),
+        ([SenderRequest("a b", "flights")], BadName, "sender"),
+        ([SenderRequest("a", "flights"), SenderRequest("a", "airports")], BadValue, "two"),
+        ([SenderRequest("a", "nowhere")], UnknownStream, "airports, flights, late"),
+        ([SenderRequest("a", "flights", "xml")], BadValue, "csv or jsonl"),  # type: ignore[arg-type]
+        ([SenderRequest("a", "flights", "csv", ["stops"])], BadValue, "id"),
+        ([SenderRequest("a", "flights", "csv", ["id", "upload"])], BadValue, "field"),
+        ([SenderRequest("a", "flights", "csv", ["id", "a\x00"])], BadValue, "NUL"),
+        ([SenderRequest("a", "flights", "jsonl", ["id"])], BadValue, "columns"),
+        ([SenderRequest("a", "flights", "csv", None, 0)], BadValue, "from 1"),
     ],
 )
 def test_an_upload_that_could_take_nothing_is_not_opened(
-    gateway: Gateway, senders: list[NewSender], error: type[Refused], message: str
+    gateway: Gateway, senders: list[SenderRequest], error: type[Refused], message: str
 ) -> None:
     with pytest.raises(error, match=message):
         gateway.open("flights", senders, owner="ann")
@@ -262,7 +261,7 @@ def test_an_upload_that_could_take_nothing_is_not_opened(
 
 def test_wrong_words_are_refused(gateway: Gateway) -> None:
     with pytest.raises(UnknownStream, match="flights"):
-        gateway.open("fligths", [NewSender("a", "a")], owner="ann")
+        gateway.open("fligths", [SenderRequest("a", "a")], owner="ann")
     with pytest.raises(BadValue, match="UUID"):
         opened(gateway, id="7")
     with pytest.raises(BadValue, match="200"):
@@ -275,7 +274,7 @@ def test_wrong_words_are_refused(gateway: Gateway) -> None:
 
 
 def test_columns_may_be_said_with_the_first_session(runtime: Runtime, gateway: Gateway) -> None:
-    id = opened(gateway, NewSender("main", "flights")).upload.id
+    id = opened(gateway, SenderRequest("main", "flights")).upload.id
     client = connected(gateway, id, DATA)
     with pytest.raises(BadValue, match="columns"):
         client.send(10)
@@ -345,8 +344,8 @@ def test_a_gateway_whose_lines_no_record_could_hold_is_not_opened(make_gateway: 
 def test_more_lines_than_one_transaction_holds_are_taken_in_several(
     runtime: Runtime, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("towpath.boundary.taking_parts.SQLITE_LINES", 3)
-    monkeypatch.setattr("towpath.boundary.taking_parts.SQLITE_BYTES", 100)  # of JSON two of them
+    monkeypatch.setattr("towpath.gateway.sender_run.SQLITE_LINES", 3)
+    monkeypatch.setattr("towpath.gateway.sender_run.SQLITE_BYTES", 100)  # of JSON two of them
     data = b"".join(b"A%d,,%d\n" % (number, number) for number in range(50))
     client = connected(gateway, opened(gateway).upload.id, data)
     taken = client.send(len(data))
@@ -377,7 +376,7 @@ def test_what_the_topic_does_not_take_is_refused_and_the_rest_goes_on(make_gatew
 
 
 def test_an_input_waits_for_another(runtime: Runtime, gateway: Gateway) -> None:
-    senders = [NewSender("late", "late", "jsonl"), NewSender("airports", "airports", "jsonl")]
+    senders = [SenderRequest("late", "late", "jsonl"), SenderRequest("airports", "airports", "jsonl")]
     id = opened(gateway, *senders).upload.id
     late, airports = connected(gateway, id, b'{"a":1}\n', "late"), connected(gateway, id, b'{"b":1}\n', "airports")
     with pytest.raises(NotYet) as told:
@@ -396,7 +395,7 @@ def test_an_input_waits_for_another(runtime: Runtime, gateway: Gateway) -> None:
 
 
 def test_an_input_does_not_wait_for_one_that_nobody_sends(gateway: Gateway) -> None:
-    id = opened(gateway, NewSender("late", "late", "jsonl")).upload.id
+    id = opened(gateway, SenderRequest("late", "late", "jsonl")).upload.id
     connected(gateway, id, b'{"a":1}\n', "late").send_all()
 
 
@@ -641,7 +640,7 @@ def test_what_was_left_under_way_is_decided_also_if_nobody_comes_back(make_gatew
     # Not by the run that has taken it: the gateway's own caretaker lets go of that, where a chunk takes its time.
     sender = gateway.status(client.upload, owner=None).sender("main")
     with runtime.database.transaction() as tx:
-        assert gateway._parts.senders.plan(tx, sender, 1, Plan(15, 2, 2, 7, 0)) is not None
+        assert gateway._parts.senders.plan(tx, sender, 1, SenderPlan(15, 2, 2, 7, 0)) is not None
     wait_until(lambda: gateway.settle_idle() >= 0 and _plan(runtime) is None, 10, "the plan is decided")
     assert gateway.status(client.upload, owner=None).sender("main").position == 6
     client.send_all()

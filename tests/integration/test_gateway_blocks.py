@@ -9,11 +9,11 @@ import pytest
 from tests.support.sending_clients import MakeGateway, connected, opened, taken_records
 from tests.support.tables import events, rows
 
-from towpath.access.block_rule import BlockAction, BlockMatch
-from towpath.boundary.gateway import Gateway
-from towpath.boundary.sender import Plan
+from towpath.blocks.rule import BlockAction, BlockMatch
+from towpath.gateway.service import Gateway
+from towpath.gateway.uploads.model import SenderPlan
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 DATA = b"A1,,1\nA2,JFK,2\nA3,,3\nbad\nA5,,5\n"
 KEYED = {"flights": {"inputs": {"flights": {"schema": "id string not null, stops string, fare bigint", "key": "id"}}}}
@@ -107,7 +107,7 @@ def test_a_plan_that_was_sent_is_counted_once(runtime: Runtime, gateway: Gateway
     client.send(6)
     run = gateway._at_work._slots[client.upload, "main"].run
     assert run is not None
-    plan = Plan(15, 2, 2, 7, 0, blocked=1, caught={number: 1})
+    plan = SenderPlan(15, 2, 2, 7, 0, blocked=1, caught={number: 1})
     with runtime.database.transaction() as tx:
         run._parts.senders.plan(tx, run.sender, client.session, plan)
     run._send(plan, [])  # and there its process has died
@@ -125,7 +125,9 @@ def test_a_plan_that_was_never_sent_is_not_counted(runtime: Runtime, gateway: Ga
     run = gateway._at_work._slots[client.upload, "main"].run
     assert run is not None
     with runtime.database.transaction() as tx:
-        run._parts.senders.plan(tx, run.sender, client.session, Plan(15, 2, 2, 7, 0, blocked=1, caught={number: 1}))
+        run._parts.senders.plan(
+            tx, run.sender, client.session, SenderPlan(15, 2, 2, 7, 0, blocked=1, caught={number: 1})
+        )
     gateway.close()
     client.connect()
     assert caught(runtime) == {number: 0}

@@ -12,11 +12,11 @@ from tests.support.sending_clients import COLUMNS, SCHEMA, connected, opened
 from tests.support.writes import MOST_S, Stopwatch
 
 import towpath
-from towpath.boundary.line_records import RecordMaker
-from towpath.boundary.lines import cut_lines
-from towpath.boundary.streams import Streams
-from towpath.boundary.taking_parts import SQLITE_LINES
 from towpath.db import Queries, open_database
+from towpath.gateway.line_records import RecordMaker
+from towpath.gateway.lines.lines import cut_lines
+from towpath.gateway.sender_run import SQLITE_LINES
+from towpath.gateway.uploads.streams import Streams
 from towpath.runtime import Runtime
 from towpath.settings import DatabaseSettings, GatewaySettings
 
@@ -65,12 +65,12 @@ def test_lines_become_records_fast_enough() -> None:
 
 
 def _sender() -> Any:
-    from towpath.boundary.sender import Sender
+    from towpath.gateway.uploads.model import UploadSender
 
     columns = '["id", "stops", "fare"]'
     assert columns == str(list(COLUMNS)).replace("'", '"')
     row = ("u" * 36, "main", "flights", "csv", columns, "receiving", 1, 0, 0, 0, 0, 0, None, None, 0, None)
-    return Sender.from_row(row)
+    return UploadSender.from_row(row)
 
 
 UPLOADS = 50_000
@@ -99,7 +99,7 @@ ASKED: dict[str, dict[str, Any]] = {
 def test_what_is_asked_often_never_goes_through_the_whole_table(
     filled: Any, query: str, database_settings: dict[str, Any]
 ) -> None:
-    found = Queries("towpath.boundary", "uploads", filled.dialect)[query]
+    found = Queries("towpath.gateway.uploads", "uploads", filled.dialect)[query]
     how = "explain query plan" if filled.dialect == "sqlite" else "explain"
     plan = "\n".join(str(row) for row in filled.connection().execute(f"{how} {found.text}", ASKED[query]).fetchall())
     assert "Seq Scan" not in plan

@@ -27,8 +27,8 @@ from tests.support.gateway_server import (
     serving,
 )
 
-from towpath.testing.waiting import wait_until
-from towpath.web.visiting import MOST_CHUNKS_OF_ONE
+from towpath.testing.clock import wait_until
+from towpath.web.visitors import MOST_CHUNKS_OF_ONE
 
 DATA = readings(40)
 

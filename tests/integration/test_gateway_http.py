@@ -13,7 +13,6 @@ from fastapi import FastAPI
 from tests.support.http import Client, error_of, make_key
 from tests.support.sweep import sweep
 
-from towpath.boundary.gateway import Gateway
 from towpath.errors import (
     CommitUnknown,
     DatabaseUnavailable,
@@ -23,6 +22,7 @@ from towpath.errors import (
     TowpathError,
     TransactionUnknown,
 )
+from towpath.gateway.service import Gateway
 from towpath.runtime import Runtime
 from towpath.testing.clock import SettableClock
 from towpath.web.app import build_app
@@ -213,7 +213,7 @@ def test_uploads_that_cannot_be(lab: Runtime, sent: Any, status: int, code: str 
 
 
 def test_who_asks_too_often_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("towpath.web.visiting.time", SettableClock())  # no time passes for the limits
+    monkeypatch.setattr("towpath.web.visitors.time", SettableClock())  # no time passes for the limits
     runtime = make(requests_per_s=1)
     ada, bob = person(runtime, "ada"), person(runtime, "bob")
     answers = [ada.get(f"{PREFIX}/streams") for _ in range(6)]
@@ -224,7 +224,7 @@ def test_who_asks_too_often_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_who_sends_too_much_waits(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("towpath.web.visiting.time", SettableClock())
+    monkeypatch.setattr("towpath.web.visitors.time", SettableClock())
     runtime = make(bytes_per_s=10)
     ada = person(runtime, "ada")
     upload = opened(ada)

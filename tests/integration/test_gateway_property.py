@@ -22,14 +22,14 @@ from tests.support.sending_clients import (
 )
 
 import towpath
-from towpath import crash
-from towpath.boundary.gateway import Gateway
-from towpath.boundary.lines import Format
-from towpath.boundary.opening import open_gateway
-from towpath.boundary.sender import NewSender
-from towpath.clock import SystemClock
-from towpath.crash import Armed, Crashed, CrashPoint
+from towpath.core import crash
+from towpath.core.clock import SystemClock
+from towpath.core.crash import Armed, Crashed, CrashPoint
 from towpath.errors import ChunkGap, LineTooLong
+from towpath.gateway.factory import open_gateway
+from towpath.gateway.lines.lines import Format
+from towpath.gateway.service import Gateway
+from towpath.gateway.uploads.model import SenderRequest
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
 from towpath.stack.kafka import KafkaServer
@@ -103,7 +103,7 @@ def sent_at_once(runtime: Runtime, data: bytes, format: Format) -> list[Any]:
 
 def new_upload(gateway: Gateway, format: Format) -> str:
     columns = COLUMNS if format == "csv" else None
-    return opened(gateway, NewSender("main", "flights", format, columns)).upload.id
+    return opened(gateway, SenderRequest("main", "flights", format, columns)).upload.id
 
 
 def result(runtime: Runtime, upload: str) -> list[Any]:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.quiet import Quiet, let_die, shift
 from tests.support.tables import by_hand, events, rows, states
 
-from towpath.events import EventKind
+from towpath.core.events import EventKind
 from towpath.queue import MessageState
 from towpath.queue.janitor import MOST_PER_COMMIT
 

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import pytest
 
-from towpath.supervision.launchers import kin as kin_module
-from towpath.supervision.launchers.kin import end_kin, kin
-from towpath.testing.waiting import wait_until
+from towpath.supervision.launchers import process_tree as kin_module
+from towpath.supervision.launchers.process_tree import end_process_tree, process_tree
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -56,13 +56,13 @@ def signed(sign: str, *command: str) -> Iterator[subprocess.Popen[str]]:
 @pytest.mark.part("kills")
 def test_who_changes_its_program_is_found_at_any_moment(sign: str, again: str) -> None:
     with signed(sign, "sh", again) as process:
-        wait_until(lambda: list(kin(sign)), 10)
-        assert [found for _ in range(LOOKS) if (found := list(kin(sign))) != [process.pid]] == []
+        wait_until(lambda: list(process_tree(sign)), 10)
+        assert [found for _ in range(LOOKS) if (found := list(process_tree(sign))) != [process.pid]] == []
 
 
 def test_who_changes_its_program_is_ended(sign: str, again: str) -> None:
     with signed(sign, "sh", again) as process:
-        assert end_kin(sign, None, 10) == []
+        assert end_process_tree(sign, None, 10) == []
         assert process.wait(timeout=10) == -9
 
 
@@ -72,7 +72,7 @@ def test_who_has_lost_its_first_thread_is_found(sign: str) -> None:
         assert process.stdout.readline() == "begun\n"
         stat = Path(f"/proc/{process.pid}/stat")
         wait_until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "Z", 10, "its first thread to end")
-        assert list(kin(sign)) == [process.pid]
+        assert list(process_tree(sign)) == [process.pid]
 
 
 def test_who_has_no_environment_is_no_reason_to_wait(sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,5 +82,5 @@ def test_who_has_no_environment_is_no_reason_to_wait(sign: str, monkeypatch: pyt
         signed(sign, "sleep", "60") as process,
     ):
         wait_until(lambda: Path(f"/proc/{bare.pid}/comm").read_text() == "sleep\n", 10)
-        assert list(kin(sign)) == [process.pid]
+        assert list(process_tree(sign)) == [process.pid]
         bare.kill()

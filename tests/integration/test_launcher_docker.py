@@ -17,12 +17,16 @@ from tests.support.docker_engine.server import TestEngine
 from tests.support.launchers import IMAGE, LONG_S, SLEEP, Rig
 
 from towpath.errors import CannotLaunch, EngineRefused, LauncherAway
-from towpath.supervision.launchers.docker_container import DockerOptions, container_config
-from towpath.supervision.launchers.docker_engine import DockerEngine
-from towpath.supervision.launchers.docker_launcher import DockerLauncher
-from towpath.supervision.launchers.launch_spec import LAUNCH_VARIABLE, LaunchSpec, Limits, LogLimits
-from towpath.supervision.launchers.launcher import Looked, LookedState
-from towpath.testing.waiting import wait_until
+from towpath.supervision.launchers.docker import DockerEngine, DockerLauncher, DockerOptions, container_config
+from towpath.supervision.launchers.launcher import (
+    LAUNCH_VARIABLE,
+    LaunchSpec,
+    LaunchState,
+    LaunchStatus,
+    LogLimits,
+    ProcessLimits,
+)
+from towpath.testing.clock import wait_until
 
 SPEC = LaunchSpec("orders", 7, "abc", ("towpath", "run", "orders:flow"))
 
@@ -53,7 +57,7 @@ def test_a_container_is_made_from_all_that_is_told() -> None:
         command=("towpath", "run", "orders:flow"),
         environment={"COLOUR": "blue"},
         directory=Path("/srv"),
-        limits=Limits(memory_mb=512, cpu_s=60, open_files=1024, processes=50),
+        limits=ProcessLimits(memory_mb=512, cpu_s=60, open_files=1024, processes=50),
         log=LogLimits(file_mb=5, files=4),
         labels={"team": "data"},
         image="towpath:1",
@@ -210,12 +214,12 @@ def test_what_was_ended_while_its_start_was_under_way_does_not_run(docker_engine
         launcher(docker_engine, timeout_s=2.0).start(spec)
     handle = rig.other.find(spec.launch_id)
     assert handle is not None
-    assert rig.other.look(handle).state is LookedState.UNKNOWN
+    assert rig.other.look(handle).state is LaunchState.UNKNOWN
     rig.other.kill(handle)
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     go_on.set()
     wait_until(lambda: docker_engine.answered("start"), LONG_S)
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     assert rig.kin(spec) == []
 
 
@@ -227,9 +231,9 @@ def test_what_is_stopped_before_it_was_begun_never_begins(docker_engine: TestEng
     handle = rig.other.find(spec.launch_id)
     assert handle is not None
     rig.other.stop(handle, LONG_S)
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     assert rig.launcher.start(spec) == handle
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     assert list(rig.other.logs(handle)) == []
 
 
@@ -244,7 +248,7 @@ def test_an_engine_that_is_in_trouble_is_worth_another_try(docker_engine: TestEn
     docker_engine.refused.clear()
     handle = rig.launcher.start(spec)
     if operation == "start":  # nobody can know that it did not begin
-        assert rig.other.look(handle).state is LookedState.UNKNOWN
+        assert rig.other.look(handle).state is LaunchState.UNKNOWN
         rig.other.kill(handle)
     rig.ended(handle)
     assert rig.lines(handle) == ([] if operation == "start" else ["once"])
@@ -326,7 +330,7 @@ def test_a_stranger_of_the_same_name_is_left_alone(docker_engine: TestEngine, ri
     with pytest.raises(CannotLaunch, match=name):
         rig.launcher.start(spec)
     handle = f"{spec.duty}/{spec.launch_id}"
-    assert rig.launcher.look(handle).state is LookedState.UNKNOWN
+    assert rig.launcher.look(handle).state is LaunchState.UNKNOWN
     rig.launcher.kill(handle)
     rig.launcher.forget(handle)
     assert (engine.inspect(name) or {})["State"]["Status"] == "created"
@@ -350,23 +354,23 @@ def test_several_towpaths_may_share_an_engine(docker_engine: TestEngine, rig: Ri
 @pytest.mark.parametrize(
     ("state", "looked"),
     [
-        ({"Status": "running", "Pid": 12}, Looked(LookedState.RUNNING, pid=12)),
-        ({"Status": "paused", "Pid": 12}, Looked(LookedState.RUNNING, pid=12)),
-        ({"Status": "restarting", "Pid": 0}, Looked(LookedState.RUNNING)),
-        ({"Status": "created", "Error": ""}, Looked(LookedState.UNKNOWN)),
-        ({"Status": "created", "Error": "no such mount"}, Looked(LookedState.ENDED, reason="no such mount")),
-        ({"Status": "exited", "ExitCode": 3}, Looked(LookedState.ENDED, exit_code=3)),
-        ({"Status": "dead", "ExitCode": 128}, Looked(LookedState.ENDED, exit_code=128)),
-        ({"Status": "exited", "ExitCode": 143}, Looked(LookedState.ENDED, signal=15)),
-        ({"Status": "exited", "ExitCode": 255}, Looked(LookedState.ENDED, exit_code=255)),
+        ({"Status": "running", "Pid": 12}, LaunchStatus(LaunchState.RUNNING, pid=12)),
+        ({"Status": "paused", "Pid": 12}, LaunchStatus(LaunchState.RUNNING, pid=12)),
+        ({"Status": "restarting", "Pid": 0}, LaunchStatus(LaunchState.RUNNING)),
+        ({"Status": "created", "Error": ""}, LaunchStatus(LaunchState.UNKNOWN)),
+        ({"Status": "created", "Error": "no such mount"}, LaunchStatus(LaunchState.ENDED, reason="no such mount")),
+        ({"Status": "exited", "ExitCode": 3}, LaunchStatus(LaunchState.ENDED, exit_code=3)),
+        ({"Status": "dead", "ExitCode": 128}, LaunchStatus(LaunchState.ENDED, exit_code=128)),
+        ({"Status": "exited", "ExitCode": 143}, LaunchStatus(LaunchState.ENDED, signal=15)),
+        ({"Status": "exited", "ExitCode": 255}, LaunchStatus(LaunchState.ENDED, exit_code=255)),
         (
             {"Status": "exited", "ExitCode": 137, "OOMKilled": True},
-            Looked(LookedState.ENDED, signal=9, reason="it had used up its memory"),
+            LaunchStatus(LaunchState.ENDED, signal=9, reason="it had used up its memory"),
         ),
     ],
 )
 def test_the_states_of_an_engine_are_these(
-    docker_engine: TestEngine, rig: Rig, state: dict[str, Any], looked: Looked, monkeypatch: pytest.MonkeyPatch
+    docker_engine: TestEngine, rig: Rig, state: dict[str, Any], looked: LaunchStatus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = {"State": state, "Config": {"Labels": {"towpath.cluster": "test"}}}
     monkeypatch.setattr(DockerEngine, "inspect", lambda self, name: None if "-ne" in name else told)

@@ -19,13 +19,12 @@ import pytest
 from tests.support.launchers import LONG_S, PATHS, SLEEP, Rig
 
 from towpath.errors import CannotLaunch, LauncherAway
-from towpath.supervision.launchers import subprocess_launcher
-from towpath.supervision.launchers.home import LaunchHome
-from towpath.supervision.launchers.kin import born
-from towpath.supervision.launchers.launch_spec import LAUNCH_VARIABLE, LaunchSpec, LogLimits
-from towpath.supervision.launchers.launcher import Looked, LookedState
-from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
-from towpath.testing.waiting import wait_until
+from towpath.supervision.launchers import subprocess as subprocess_launcher
+from towpath.supervision.launchers.keeper_home import LaunchHome
+from towpath.supervision.launchers.launcher import LAUNCH_VARIABLE, LaunchSpec, LaunchState, LaunchStatus, LogLimits
+from towpath.supervision.launchers.process_tree import born
+from towpath.supervision.launchers.subprocess import SubprocessLauncher
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -57,7 +56,7 @@ def test_a_process_dies_with_its_keeper_and_so_does_what_it_started(rig: Rig) ->
     handle = rig.launcher.start(spec)
     rig.says(handle, "ready")
     os.kill(rig.keeper(handle), signal.SIGKILL)
-    assert rig.ended(handle) == Looked(LookedState.ENDED, reason=KEEPER_DIED)
+    assert rig.ended(handle) == LaunchStatus(LaunchState.ENDED, reason=KEEPER_DIED)
     assert rig.kin(spec) == []
     assert rig.lines(handle) == ["ready"]
 
@@ -90,7 +89,7 @@ def test_a_keeper_that_stands_still_cannot_save_its_process(rig: Rig, monkeypatc
     os.kill(rig.keeper(handle), signal.SIGSTOP)
     assert rig.other.look(handle).is_running
     rig.other.kill(handle)
-    assert rig.other.look(handle) == Looked(LookedState.ENDED, reason=KEEPER_DIED)
+    assert rig.other.look(handle) == LaunchStatus(LaunchState.ENDED, reason=KEEPER_DIED)
     assert rig.kin(spec) == []
 
 
@@ -108,7 +107,7 @@ def test_a_number_that_is_another_process_by_now_is_left_alone(rig: Rig, directo
         assert rig.other.wait([handle], LONG_S) == [handle]
         rig.other.stop(handle, 0.0)
         rig.other.kill(handle)
-        assert rig.other.look(handle).state is LookedState.ENDED
+        assert rig.other.look(handle).state is LaunchState.ENDED
         assert stranger.poll() is None
         stranger.kill()
 
@@ -160,8 +159,8 @@ def test_nothing_of_the_starter_reaches_the_process(rig: Rig) -> None:
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from towpath.supervision.launchers.launch_spec import LaunchSpec\n"
-        "from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher\n"
+        "from towpath.supervision.launchers.launcher import LaunchSpec\n"
+        "from towpath.supervision.launchers.subprocess import SubprocessLauncher\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGCHLD])\n"
         "for _ in range(20): os.set_inheritable(os.dup(0), True)\n"
@@ -287,9 +286,9 @@ def test_a_process_lives_when_its_log_cannot_be_written(rig: Rig, directory: Pat
 FULL_DISK = """
 import os, sys
 from pathlib import Path
-from towpath.supervision.launchers.kin import born
-from towpath.supervision.launchers.launch_spec import LaunchSpec
-from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
+from towpath.supervision.launchers.process_tree import born
+from towpath.supervision.launchers.launcher import LaunchSpec
+from towpath.supervision.launchers.subprocess import SubprocessLauncher
 
 home = Path(sys.argv[1])
 launcher = SubprocessLauncher(home)
@@ -360,7 +359,7 @@ def test_a_process_whose_home_is_deleted_ends(rig: Rig, directory: Path) -> None
     handle = rig.launcher.start(spec)
     shutil.rmtree(home_of(directory, spec).path)
     wait_until(lambda: not rig.kin(spec), LONG_S)
-    assert rig.other.look(handle).state is LookedState.UNKNOWN
+    assert rig.other.look(handle).state is LaunchState.UNKNOWN
 
 
 @pytest.mark.parametrize("name", ["spec.json", "keeper.json", "ended.json"])
@@ -369,7 +368,7 @@ def test_a_file_that_a_power_cut_has_emptied_is_no_obstacle(rig: Rig, directory:
     handle = rig.launcher.start(spec)
     rig.ended(handle)
     (home_of(directory, spec).path / name).write_bytes(b"")
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     assert rig.other.start(spec) == handle
     rig.other.kill(handle)
     assert rig.other.look(handle).exit_code == (None if name == "ended.json" else 3)

@@ -10,12 +10,18 @@ from pathlib import Path
 import pytest
 from tests.support.launchers import LONG_S, PATHS, SLEEP, Rig
 
-from towpath.db.machine import is_standing_still
+from towpath.core.os_processes import is_standing_still
 from towpath.errors import BadName, BadValue, CannotLaunch, StillRunning, UnknownLaunch
-from towpath.supervision.launchers.launch_spec import LAUNCH_VARIABLE, LaunchSpec, Limits, LogLimits
-from towpath.supervision.launchers.launcher import Looked, LookedState
-from towpath.supervision.launchers.log_writer import LONGEST_LINE
-from towpath.testing.waiting import wait_until
+from towpath.supervision.launchers.keeper_home import LONGEST_LINE
+from towpath.supervision.launchers.launcher import (
+    LAUNCH_VARIABLE,
+    LaunchSpec,
+    LaunchState,
+    LaunchStatus,
+    LogLimits,
+    ProcessLimits,
+)
+from towpath.testing.clock import wait_until
 
 IGNORES_TERM = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
 # A child and a grandchild, of which the last is in the background of the background.
@@ -34,13 +40,13 @@ def rig(launching: Rig) -> Rig:
 @pytest.mark.parametrize("code", [0, 1, 3, 126, 127])
 def test_the_exit_code_is_known_to_one_who_did_not_start_it(rig: Rig, code: int) -> None:
     handle = rig.start(f"exit {code}")
-    assert rig.ended(handle) == Looked(LookedState.ENDED, exit_code=code)
+    assert rig.ended(handle) == LaunchStatus(LaunchState.ENDED, exit_code=code)
 
 
 def test_runs_with_a_number_until_it_ends(rig: Rig) -> None:
     handle = rig.start("read line < /dev/null; " + SLEEP)
     looked = rig.other.look(handle)
-    assert looked.state is LookedState.RUNNING
+    assert looked.state is LaunchState.RUNNING
     assert looked.pid is not None
     assert Path(f"/proc/{looked.pid}").exists()
     assert looked.how == "runs"
@@ -90,7 +96,7 @@ def test_a_launch_that_has_ended_is_not_started_again(rig: Rig) -> None:
     handle = rig.launcher.start(spec)
     rig.ended(handle)
     assert rig.other.start(spec) == handle
-    assert rig.other.look(handle) == Looked(LookedState.ENDED, exit_code=0)
+    assert rig.other.look(handle) == LaunchStatus(LaunchState.ENDED, exit_code=0)
     assert rig.lines(handle) == ["once"]
 
 
@@ -123,28 +129,28 @@ def test_what_cannot_be_run_is_told_and_has_ended(rig: Rig, program: str, says: 
     handle = rig.other.find(spec.launch_id)
     assert handle is not None
     looked = rig.other.look(handle)
-    assert looked.state is LookedState.ENDED
+    assert looked.state is LaunchState.ENDED
     assert says in (looked.reason or "")
     assert says in looked.how
     assert rig.lines(handle) == []
 
 
 def test_what_is_limited_is_limited(rig: Rig) -> None:
-    handle = rig.start("ulimit -n", limits=Limits(open_files=64))
+    handle = rig.start("ulimit -n", limits=ProcessLimits(open_files=64))
     rig.ended(handle)
     assert rig.lines(handle) == ["64"]
 
 
 def test_a_limit_of_memory_ends_who_wants_more(rig: Rig) -> None:
     takes = "x = bytearray(200 << 20); print('has it')"
-    handle = rig.start(f'python3 -c "{takes}" || echo refused', limits=Limits(memory_mb=100))
+    handle = rig.start(f'python3 -c "{takes}" || echo refused', limits=ProcessLimits(memory_mb=100))
     rig.ended(handle)
     assert "refused" in rig.lines(handle)
     assert "has it" not in rig.lines(handle)
 
 
 def test_a_limit_of_computing_ends_who_takes_more(rig: Rig) -> None:
-    assert rig.ended(rig.start("while :; do :; done", limits=Limits(cpu_s=1))).signal == signal.SIGXCPU
+    assert rig.ended(rig.start("while :; do :; done", limits=ProcessLimits(cpu_s=1))).signal == signal.SIGXCPU
 
 
 # Finding
@@ -165,7 +171,7 @@ def test_what_nobody_started_is_unknown_and_may_be_ended(rig: Rig) -> None:
     handle = rig.launcher.start(spec)
     rig.launcher.kill(handle)
     rig.launcher.forget(handle)
-    assert rig.other.look(handle) == Looked(LookedState.UNKNOWN)
+    assert rig.other.look(handle) == LaunchStatus(LaunchState.UNKNOWN)
     assert rig.other.wait([handle], LONG_S) == [handle]
     rig.other.stop(handle, 1.0)
     rig.other.kill(handle)
@@ -205,7 +211,7 @@ def test_who_is_asked_to_end_may_say_how(rig: Rig) -> None:
     handle = rig.start("trap 'echo cleaned up; exit 5' TERM; echo ready; while :; do sleep 0.05; done")
     rig.says(handle, "ready")
     rig.launcher.stop(handle, LONG_S)
-    assert rig.ended(handle) == Looked(LookedState.ENDED, exit_code=5)
+    assert rig.ended(handle) == LaunchStatus(LaunchState.ENDED, exit_code=5)
     assert rig.lines(handle) == ["ready", "cleaned up"]
 
 
@@ -245,7 +251,7 @@ def test_nothing_of_it_is_left(rig: Rig, way: str) -> None:
 def test_killed_it_has_ended_when_the_call_returns(rig: Rig) -> None:
     handle = rig.start(IGNORES_TERM)
     rig.launcher.kill(handle)
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     assert rig.other.look(handle).signal == signal.SIGKILL
     rig.launcher.kill(handle)
     rig.launcher.stop(handle, 1.0)
@@ -327,7 +333,7 @@ def test_what_runs_is_not_forgotten(rig: Rig) -> None:
     assert rig.launcher.look(handle).is_running
     rig.launcher.kill(handle)
     rig.launcher.forget(handle)
-    assert rig.other.look(handle).state is LookedState.UNKNOWN
+    assert rig.other.look(handle).state is LaunchState.UNKNOWN
 
 
 def test_handles_are_of_all_that_are_kept(rig: Rig) -> None:
@@ -368,7 +374,7 @@ def test_what_cannot_be_started_is_refused_before(given: dict[str, object], says
 
 def test_limits_are_1_or_more() -> None:
     with pytest.raises(BadValue, match="memory_mb"):
-        Limits(memory_mb=0)
+        ProcessLimits(memory_mb=0)
     with pytest.raises(BadValue, match="files"):
         LogLimits(files=0)
 

@@ -12,7 +12,7 @@ from tests.support.logs import everything, new, values
 
 from towpath.errors import BadRecord, UnknownPartition
 from towpath.log import Log, NewRecord
-from towpath.log.partitioner import partition_of
+from towpath.log.record import partition_of
 
 ODD = [
     NewRecord(b"plain"),

@@ -15,18 +15,19 @@ from tests.support.logs import new, values, wait_for_values
 from tests.support.staging import Acting
 from tests.support.sweep import sweep
 
-from towpath import crash
-from towpath.crash import CrashPoint
+from towpath.core import crash
+from towpath.core.crash import CrashPoint
 from towpath.errors import BadRecord, BadSettings, LogError, LogUnavailable, PartlyAppended, TransactionUnknown
-from towpath.log import NewRecord, kafka_topics
-from towpath.log.kafka_client import OWN_PROPERTIES
-from towpath.log.kafka_log import KafkaLog
+from towpath.log import NewRecord
+from towpath.log.kafka import topics as kafka_topics
+from towpath.log.kafka.client import OWN_PROPERTIES
+from towpath.log.kafka.log import KafkaLog
 from towpath.settings import LogSettings
+from towpath.stack.daemon import free_port
 from towpath.stack.kafka import KafkaServer
-from towpath.stack.ports import free_port
+from towpath.testing.clock import wait_until
 from towpath.testing.proxy import CuttingProxy
 from towpath.testing.servers import kafka_server
-from towpath.testing.waiting import wait_until
 
 IMPATIENT_S = 3.0
 PATIENT_S = 60.0

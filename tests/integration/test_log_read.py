@@ -96,8 +96,8 @@ def test_topic_replaced_under_a_reader_is_noticed(
     log: Log, make_log: Callable[..., Log], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half a topic must not be taken for a whole one, nor another topic's records for its own."""
-    monkeypatch.setattr("towpath.log.record_store.MOST_RECORDS", 100)
-    monkeypatch.setattr("towpath.log.kafka_reader.AT_ONCE", 1)
+    monkeypatch.setattr("towpath.log.sqlite.store.MOST_RECORDS", 100)
+    monkeypatch.setattr("towpath.log.kafka.log.AT_ONCE", 1)
     log.create_topic(name, 1)
     log.append(name, new(*[bytes(20_000)] * 2000))
     reading = log.read(name, 0, 50)

@@ -13,8 +13,8 @@ from tests.support.quiet import LEASE_S, Quiet, shift
 from tests.support.tables import events, rows
 from tests.support.writes import MOST_S, Stopwatch
 
-from towpath import crash
-from towpath.crash import CrashPoint
+from towpath.core import crash
+from towpath.core.crash import CrashPoint
 from towpath.db import Transaction
 from towpath.errors import (
     BadSettings,
@@ -27,12 +27,11 @@ from towpath.errors import (
     UnknownTopic,
 )
 from towpath.log import NewRecord, portions
-from towpath.log.janitor import LogJanitor
-from towpath.log.sqlite_log import SqliteLog, bell_name
-from towpath.queue.caretaker import Caretaker
+from towpath.log.sqlite.log import LogJanitor, SqliteLog, bell_name
+from towpath.queue.janitor import Caretaker
 from towpath.runtime import Runtime
 from towpath.settings import Settings
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 T = "clicks"
 
@@ -212,7 +211,7 @@ def test_log_that_cannot_be_opened_does_not_stop_the_queue(tmp_path: Path) -> No
 
 
 def test_deleted_topic_gives_its_room_back(quiet: Quiet, log: SqliteLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("towpath.log.record_store.MOST_RECORDS", 3)
+    monkeypatch.setattr("towpath.log.sqlite.store.MOST_RECORDS", 3)
     log.create_topic("other", 1)
     log.append("other", new(b"stays"))
     log.append(T, new(*(b"%d" % n for n in range(20))))
@@ -319,7 +318,7 @@ def test_batch_cut_between_two_portions_says_what_was_written(
 
 def test_read_goes_on_where_deletion_has_passed_it(log: SqliteLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that is slower than retention misses records; it never sees wrong ones, and never ends early."""
-    monkeypatch.setattr("towpath.log.record_store.MOST_RECORDS", 2)
+    monkeypatch.setattr("towpath.log.sqlite.store.MOST_RECORDS", 2)
     log.append(T, [NewRecord(b"%d" % n, partition=0) for n in range(10)])
     reading = log.read(T, 0, 0)
     assert next(reading).value == b"0"

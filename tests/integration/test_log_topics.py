@@ -10,7 +10,7 @@ from tests.support.sweep import sweep
 
 from towpath.errors import BadName, BadValue, TopicExists, UnknownPartition, UnknownTopic
 from towpath.log import Log, NewRecord
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_topic_is_as_it_was_made(log: Log, name: str) -> None:

@@ -9,7 +9,7 @@ from tests.support.logs import everything, new, values, wait_for_values
 
 from towpath.errors import BadName, BadRecord, BadValue, LogError, ProducerFenced, UnknownPartition, UnknownTopic
 from towpath.log import Log, NewRecord
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_transaction_over_topics_and_positions_is_one(log: Log, name: str) -> None:

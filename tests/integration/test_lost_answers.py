@@ -11,15 +11,15 @@ import pytest
 from tests.support.quiet import LEASE_S, Quiet
 from tests.support.tables import message_row, rows, states
 
+from towpath.core.events import Event, EventKind
 from towpath.errors import CommitUnknown, DatabaseUnavailable, DuplicateMessage
-from towpath.events import Event, EventKind
 from towpath.queue import GiveBack, Message
 from towpath.queue.payload import new_id
 from towpath.runtime import Runtime
 from towpath.settings import Settings
 from towpath.stack.postgres import PostgresServer
+from towpath.testing.clock import wait_until
 from towpath.testing.proxy import CuttingProxy
-from towpath.testing.waiting import wait_until
 
 CLAIM = b"skip locked"
 COMMIT = b"commit"

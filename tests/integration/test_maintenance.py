@@ -13,15 +13,14 @@ from typing import Any
 import pytest
 from tests.support.tables import by_hand, events, rows
 
+from towpath.admin.cleanup import fetched
+from towpath.admin.maintenance import Maintenance, caches
 from towpath.errors import NotWhileInUse, UnknownCleaning
 from towpath.log import NewRecord
-from towpath.log.partitioner import partition_of
-from towpath.maintenance.fetched import fetched
-from towpath.maintenance.maintenance import Maintenance
-from towpath.maintenance.memory import caches
-from towpath.queue.state import MessageState
+from towpath.log.record import partition_of
+from towpath.queue.states import MessageState
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 BY: dict[str, Any] = {"who": "ann", "why": "a test"}
 DAY_S = 86_400.0
@@ -31,7 +30,7 @@ DAY_S = 86_400.0
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Nothing of this machine's own is touched."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("towpath.maintenance.fetched.shared_directory", lambda: tmp_path / "shared")
+    monkeypatch.setattr("towpath.admin.cleanup.shared_directory", lambda: tmp_path / "shared")
     return tmp_path / "cache" / "towpath"
 
 

@@ -15,14 +15,14 @@ from tests.support.sweep import sweep
 from tests.support.tables import rows
 
 from towpath.actors.instance import inbox_of as inbox_of_actor
-from towpath.clock import to_datetime
+from towpath.core.clock import to_datetime
 from towpath.db import Queries, open_database
-from towpath.desk.rehearsals import INBOX as REHEARSALS
+from towpath.desk.rehearsal_queue import INBOX as REHEARSALS
 from towpath.notify.courier import inbox_of as notices_for
-from towpath.queue.inbox_counts import MOST_COUNTED, MOST_DONE_LOOKED_AT, InboxCounter
-from towpath.queue.message_pages import MessagePages, _ways
-from towpath.queue.selection import Selection
-from towpath.queue.state import MessageState
+from towpath.queue.browser import MOST_COUNTED, MOST_DONE_LOOKED_AT, InboxCounter
+from towpath.queue.model import MessageSelection
+from towpath.queue.states import MessageState
+from towpath.queue.store import MessagePages, _ways
 from towpath.settings import DatabaseSettings
 
 ROWS = 60_000
@@ -83,7 +83,7 @@ def stored(database: Any) -> list[dict[str, Any]]:
     return rows(database, "message")[::-1]
 
 
-def is_meant(row: dict[str, Any], selection: Selection) -> bool:
+def is_meant(row: dict[str, Any], selection: MessageSelection) -> bool:
     return (
         selection.inbox in (None, row["inbox"])
         and selection.state in (None, row["state"])
@@ -94,7 +94,7 @@ def is_meant(row: dict[str, Any], selection: Selection) -> bool:
     )
 
 
-def walked(database: Any, selection: Selection, limit: int, look_s: float) -> list[int]:
+def walked(database: Any, selection: MessageSelection, limit: int, look_s: float) -> list[int]:
     pages, found, before = MessagePages(database), [], None
     while True:
         with database.read() as tx:
@@ -112,27 +112,27 @@ def at(n: int) -> Any:
 
 
 SELECTIONS = [
-    *(Selection(inbox="rare", state=state) for state in STATES),
-    *(Selection(inbox="nowhere", state=state) for state in STATES),
-    *(Selection(inbox="two", state=state, function="SELDOM") for state in STATES),
-    *(Selection(state=state, function="SELDOM") for state in STATES),
-    *(Selection(inbox="one", state=state, since=at(30_000), until=at(30_500)) for state in STATES),
-    *(Selection(state=state, until=at(300)) for state in STATES),
-    *(Selection(state=state, since=at(59_900)) for state in STATES),
-    *(Selection(inbox="actor:x:main", state=state) for state in STATES),
-    Selection(inbox="actor:x:main", function="SELDOM"),
-    Selection(inbox="actor:x:main", since=at(30_000)),
-    Selection(owner="owner-3"),
-    Selection(owner="owner-3", state=MessageState.ACK),
-    Selection(owner="owner-3", state=MessageState.ACK, inbox="one"),
-    Selection(since=at(200), until=at(100)),
+    *(MessageSelection(inbox="rare", state=state) for state in STATES),
+    *(MessageSelection(inbox="nowhere", state=state) for state in STATES),
+    *(MessageSelection(inbox="two", state=state, function="SELDOM") for state in STATES),
+    *(MessageSelection(state=state, function="SELDOM") for state in STATES),
+    *(MessageSelection(inbox="one", state=state, since=at(30_000), until=at(30_500)) for state in STATES),
+    *(MessageSelection(state=state, until=at(300)) for state in STATES),
+    *(MessageSelection(state=state, since=at(59_900)) for state in STATES),
+    *(MessageSelection(inbox="actor:x:main", state=state) for state in STATES),
+    MessageSelection(inbox="actor:x:main", function="SELDOM"),
+    MessageSelection(inbox="actor:x:main", since=at(30_000)),
+    MessageSelection(owner="owner-3"),
+    MessageSelection(owner="owner-3", state=MessageState.ACK),
+    MessageSelection(owner="owner-3", state=MessageState.ACK, inbox="one"),
+    MessageSelection(since=at(200), until=at(100)),
 ]
 
 
 @pytest.mark.parametrize("look_s", [0.0, pytest.param(0.25, marks=pytest.mark.part("matrix"))])
 @sweep("selection", SELECTIONS)
 def test_pages_hold_all_that_is_selected(
-    database: Any, stored: list[dict[str, Any]], selection: Selection, look_s: float
+    database: Any, stored: list[dict[str, Any]], selection: MessageSelection, look_s: float
 ) -> None:
     """However short each page looks."""
     assert walked(database, selection, 40, look_s) == [row["seq"] for row in stored if is_meant(row, selection)]
@@ -141,19 +141,19 @@ def test_pages_hold_all_that_is_selected(
 @pytest.mark.parametrize("inbox", [notices_for("ops"), REHEARSALS, inbox_of_actor("x", "main")])
 def test_inboxes_of_towpath_itself_are_read_by_their_index(inbox: str) -> None:
     """Their names are said above the queue, where they are used, and here once more, as the index has them."""
-    assert _ways(Selection(inbox=inbox)) == ("of_own_in",)
+    assert _ways(MessageSelection(inbox=inbox)) == ("of_own_in",)
 
 
 def test_a_page_without_anything_goes_on(database: Any, stored: list[dict[str, Any]]) -> None:
     """Of an inbox whose messages are the oldest of all, in a look that is over at once."""
     with database.read() as tx:
-        page = MessagePages(database).search(tx, Selection(inbox="rare"), limit=10, look_s=0.0)
+        page = MessagePages(database).search(tx, MessageSelection(inbox="rare"), limit=10, look_s=0.0)
     assert (page.items, page.next) == ([], stored[0]["seq"] + 1 - 20_000)
 
 
 def test_a_whole_page_is_whole_however_far_it_has_to_look(database: Any) -> None:
     with database.read() as tx:
-        found = MessagePages(database).page(tx, Selection(inbox="rare"), limit=3)
+        found = MessagePages(database).page(tx, MessageSelection(inbox="rare"), limit=3)
     assert [message.seq for message in found] == [99, 98, 5]
 
 

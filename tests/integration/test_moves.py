@@ -14,7 +14,7 @@ from tests.support.tables import by_hand, message_row, rows
 
 from towpath.errors import ClaimLost, IllegalMove, Refused
 from towpath.queue import Inbox, Message, MessageState, OnOwnerDeath
-from towpath.queue.state import Move
+from towpath.queue.states import MessageMove
 
 TTL_S = 1_000.0
 LATER_S = 2_000.0
@@ -103,7 +103,7 @@ def pair(make_quiet: MakeQuiet) -> Pair:
 class Operation:
     """One thing that anybody can do to a message; `error` is none when it merely finds nothing to do."""
 
-    move: Move
+    move: MessageMove
     act: Callable[[Scene], Any]
     error: type[Refused] | None
     policy: OnOwnerDeath = OnOwnerDeath.AGAIN
@@ -111,27 +111,33 @@ class Operation:
 
 
 OPERATIONS = {
-    "claim": Operation(Move.CLAIM, Scene.claim, None),
-    "finish": Operation(Move.FINISH, lambda s: s.inbox.finish(s.message), ClaimLost),
-    "finish a request": Operation(Move.FINISH, lambda s: s.inbox.finish(s.message, 5), ClaimLost, kind="request"),
-    "fail": Operation(Move.FAIL, lambda s: s.inbox.fail(s.message, "broke"), ClaimLost),
-    "fail a request": Operation(Move.FAIL, lambda s: s.inbox.fail(s.message, "broke"), ClaimLost, kind="request"),
-    "release": Operation(Move.RELEASE, lambda s: s.inbox.release(s.message), ClaimLost),
-    "owner dies, again": Operation(Move.FREE, Scene.free, None),
-    "owner dies, err": Operation(Move.FAIL, Scene.free, None, OnOwnerDeath.ERR),
-    "owner dies, err, request": Operation(Move.FAIL, Scene.free, None, OnOwnerDeath.ERR, "request"),
-    "owner dies, dead": Operation(Move.GIVE_UP, Scene.free, None, OnOwnerDeath.DEAD),
-    "reap": Operation(Move.EXPIRE, Scene.reap, None),
-    "set NEW": Operation(Move.REQUEUE, lambda s: s.by_hand(MessageState.NEW), IllegalMove),
-    "set OK": Operation(Move.FINISH, lambda s: s.by_hand(MessageState.OK), IllegalMove),
-    "set ERR": Operation(Move.FAIL, lambda s: s.by_hand(MessageState.ERR), IllegalMove),
-    "set ERR on a request": Operation(Move.FAIL, lambda s: s.by_hand(MessageState.ERR), IllegalMove, kind="request"),
-    "set DEAD": Operation(Move.KILL, lambda s: s.by_hand(MessageState.DEAD), IllegalMove),
-    "flag_bad": Operation(Move.FAIL, lambda s: s.outbox.flag_bad(s.id, "wrong"), IllegalMove),
-    "flag_bad on a request": Operation(
-        Move.FAIL, lambda s: s.outbox.flag_bad(s.id, "wrong"), IllegalMove, kind="request"
+    "claim": Operation(MessageMove.CLAIM, Scene.claim, None),
+    "finish": Operation(MessageMove.FINISH, lambda s: s.inbox.finish(s.message), ClaimLost),
+    "finish a request": Operation(
+        MessageMove.FINISH, lambda s: s.inbox.finish(s.message, 5), ClaimLost, kind="request"
     ),
-    "flag_dead": Operation(Move.KILL, lambda s: s.outbox.flag_dead(s.id, "late"), IllegalMove),
+    "fail": Operation(MessageMove.FAIL, lambda s: s.inbox.fail(s.message, "broke"), ClaimLost),
+    "fail a request": Operation(
+        MessageMove.FAIL, lambda s: s.inbox.fail(s.message, "broke"), ClaimLost, kind="request"
+    ),
+    "release": Operation(MessageMove.RELEASE, lambda s: s.inbox.release(s.message), ClaimLost),
+    "owner dies, again": Operation(MessageMove.FREE, Scene.free, None),
+    "owner dies, err": Operation(MessageMove.FAIL, Scene.free, None, OnOwnerDeath.ERR),
+    "owner dies, err, request": Operation(MessageMove.FAIL, Scene.free, None, OnOwnerDeath.ERR, "request"),
+    "owner dies, dead": Operation(MessageMove.GIVE_UP, Scene.free, None, OnOwnerDeath.DEAD),
+    "reap": Operation(MessageMove.EXPIRE, Scene.reap, None),
+    "set NEW": Operation(MessageMove.REQUEUE, lambda s: s.by_hand(MessageState.NEW), IllegalMove),
+    "set OK": Operation(MessageMove.FINISH, lambda s: s.by_hand(MessageState.OK), IllegalMove),
+    "set ERR": Operation(MessageMove.FAIL, lambda s: s.by_hand(MessageState.ERR), IllegalMove),
+    "set ERR on a request": Operation(
+        MessageMove.FAIL, lambda s: s.by_hand(MessageState.ERR), IllegalMove, kind="request"
+    ),
+    "set DEAD": Operation(MessageMove.KILL, lambda s: s.by_hand(MessageState.DEAD), IllegalMove),
+    "flag_bad": Operation(MessageMove.FAIL, lambda s: s.outbox.flag_bad(s.id, "wrong"), IllegalMove),
+    "flag_bad on a request": Operation(
+        MessageMove.FAIL, lambda s: s.outbox.flag_bad(s.id, "wrong"), IllegalMove, kind="request"
+    ),
+    "flag_dead": Operation(MessageMove.KILL, lambda s: s.outbox.flag_dead(s.id, "late"), IllegalMove),
 }
 
 
@@ -185,7 +191,7 @@ def test_state_and_operation(pair: Pair, state: MessageState, name: str) -> None
 
 
 def test_every_move_is_walked() -> None:
-    assert {operation.move for operation in OPERATIONS.values()} == set(Move)
+    assert {operation.move for operation in OPERATIONS.values()} == set(MessageMove)
 
 
 @sweep("state", MessageState)

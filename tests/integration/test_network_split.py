@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 pytestmark = [pytest.mark.realtime, pytest.mark.timeout(300)]
 

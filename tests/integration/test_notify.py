@@ -14,11 +14,11 @@ from tests.support.receivers import RIGHT, Certificates, certificates, dripping,
 from tests.support.tables import by_hand, events, rows
 
 from towpath.errors import NotDelivered, UnknownTarget
+from towpath.notify.channels import sign
 from towpath.notify.courier import inbox_of
-from towpath.notify.notice import Notice, NoticeKind
-from towpath.notify.webhook import sign
+from towpath.notify.model import Notice, NoticeKind
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 SECRET = "a secret of the test"  # noqa: S105 - opens nothing
 DAY_S = 86_400.0

@@ -15,11 +15,11 @@ import pytest
 from tests.support.shared_servers import own_postgres
 from tests.support.tables import events, rows
 
-from towpath.events import EventKind
+from towpath.core.events import EventKind
 from towpath.runtime import Runtime
 from towpath.settings import Settings
 from towpath.stack.postgres import PostgresServer
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.realtime
 

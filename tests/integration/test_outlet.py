@@ -14,16 +14,16 @@ from tests.support.tables import by_hand, rows
 from tests.support.upload_scene import FIRST, SECOND, STREAM, Scene, sections
 from tests.support.uploads import OWNER, open_upload, received, send_upload, state_of
 
-from towpath.boundary.closer import FIRST_PAUSE_S, MOST_TRIES
-from towpath.boundary.closing_job import Collected
-from towpath.boundary.sender_place import sender_group
-from towpath.boundary.upload_opening import open_upload_services
-from towpath.desk.case_state import CaseState
+from towpath.desk.cases.model import CaseState
 from towpath.errors import BadCursor, IllegalUploadMove, ResultsGone, UnknownQuery, UnknownUpload
-from towpath.flow.closing_step import ClosingStep
+from towpath.flow.graph.nodes import ClosingStep
+from towpath.gateway.completion.closer import FIRST_PAUSE_S, MOST_TRIES
+from towpath.gateway.completion.job import CollectedRows
+from towpath.gateway.factory import open_upload_services
+from towpath.gateway.sender_run import sender_group
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
-from towpath.web.model import GATEWAY
+from towpath.web.failures import GATEWAY
 
 Make = Callable[..., Runtime]
 
@@ -225,7 +225,7 @@ def test_of_two_who_close_at_once_one_is_thrown_away(scene: Scene, monkeypatch: 
         pass
     second, write = Scene(scene.runtime), scene.job._write
 
-    def write_while_another_closes(step: ClosingStep, collected: Sequence[Collected], aside: Path) -> None:
+    def write_while_another_closes(step: ClosingStep, collected: Sequence[CollectedRows], aside: Path) -> None:
         write(step, collected, aside)
         second.settle()
 

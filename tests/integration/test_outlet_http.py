@@ -13,16 +13,13 @@ import pytest
 from tests.support.http import Client, error_of
 from tests.support.sweep import sweep
 
-from towpath.boundary.outlet import Outlet
-from towpath.boundary.result_files import CLOSING, RESULTS, lines_name, uploads_root
-from towpath.boundary.result_state import ResultKind
-from towpath.boundary.result_store import Declared, ResultStore
-from towpath.boundary.sender import NewSender
-from towpath.boundary.state import UploadMove
-from towpath.boundary.upload_store import UploadStore
+from towpath.gateway.outlet.service import Outlet
+from towpath.gateway.outlet.store import CLOSING, RESULTS, Declared, ResultKind, ResultStore, lines_name, uploads_root
+from towpath.gateway.uploads.model import SenderRequest, UploadMove
+from towpath.gateway.uploads.store import UploadStore
 from towpath.runtime import Runtime
-from towpath.web import result_stream
 from towpath.web.app import build_app
+from towpath.web.gateway import results as result_stream
 
 QUERIES = ("fastest", "fares")
 ROWS = [{"id": number, "name": f"n,{number}", "fare": None if number % 3 else number / 2} for number in range(1, 8)]
@@ -40,7 +37,7 @@ class World:
         self._uploads = UploadStore(runtime.database)
         self.client = self.person("ada")
         gateway = runtime.gateway
-        self.id = gateway.open("lab", [NewSender("a", "lab", "jsonl")], owner="ada").upload.id
+        self.id = gateway.open("lab", [SenderRequest("a", "lab", "jsonl")], owner="ada").upload.id
         session = gateway.session(self.id, "a", owner="ada").session
         with runtime.database.transaction() as tx:
             for query in QUERIES:

@@ -10,10 +10,10 @@ import pytest
 from tests.support.quiet import LEASE_S, Quiet, let_die, shift
 from tests.support.tables import by_hand, events, message_row, rows, states
 
+from towpath.core.events import EventKind
 from towpath.errors import ProcessDead, RequestDied
-from towpath.events import EventKind
 from towpath.queue import MessageState
-from towpath.queue.caretaker import MOST_PER_COMMIT
+from towpath.queue.janitor import MOST_FREED_PER_COMMIT
 
 Make = Callable[..., Quiet]
 
@@ -146,7 +146,7 @@ def test_each_inbox_has_its_own_policy(dying: Quiet, survivor: Quiet) -> None:
 
 def test_many_claims_are_freed_in_portions(dying: Quiet, survivor: Quiet) -> None:
     inbox = dying.queue.inbox("work")
-    count = 2 * MOST_PER_COMMIT + 1
+    count = 2 * MOST_FREED_PER_COMMIT + 1
     survivor.queue.outbox("me").notice_many("work", "DO", range(count))
     inbox.claim(count)
     let_die(dying, survivor)

@@ -10,7 +10,7 @@ from tests.support.tables import rows
 
 from towpath.errors import CommitUnknown, DatabaseError, DatabaseUnavailable, PartlySent
 from towpath.queue import outbox as outbox_module
-from towpath.queue.message_store import MessageStore
+from towpath.queue.store import MessageStore
 from towpath.runtime import Runtime
 
 

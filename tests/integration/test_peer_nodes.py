@@ -9,17 +9,16 @@ from dataclasses import dataclass
 import pytest
 from tests.support.peers import CLOCK, SECRET, Peers, open_udp, peers_of
 
+from towpath.core.events import Event, EventKind, Events
 from towpath.errors import BadSettings
-from towpath.events import Event, EventKind, Events
 from towpath.runtime import Runtime
-from towpath.supervision import packet as packets
-from towpath.supervision.messages import Ping, Pong
-from towpath.supervision.packet import Opener, Refusal, Sealer
-from towpath.supervision.ping_responder import PingResponder
-from towpath.supervision.refused_packets import RefusedPackets
-from towpath.supervision.role import Role
-from towpath.supervision.udp import Received, UdpSocket
-from towpath.testing.waiting import wait_until
+from towpath.supervision.election import packet as packets
+from towpath.supervision.election.election import PeerRole
+from towpath.supervision.election.messages import Ping, Pong
+from towpath.supervision.election.packet import PacketOpener, PacketRefusal, PacketSealer
+from towpath.supervision.peers.node import PingResponder, RefusedPackets
+from towpath.supervision.peers.socket import ReceivedMessage, UdpSocket
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def test_one_of_three_acts_and_the_others_know(peers: Peers) -> None:
     leader = peers.wait_for_one_group()
     assert peers.acting() == [leader]
     moves = [event.data["role"] for event in leader.told if event.kind is EventKind.PEER_ROLE_CHANGED]
-    assert moves[-1] == Role.COORDINATOR
+    assert moves[-1] == PeerRole.COORDINATOR
 
 
 @pytest.mark.realtime
@@ -141,18 +140,20 @@ def sent(sender: UdpSocket, to: str, listening: Listening) -> None:
     sender.close()
 
 
-@pytest.mark.parametrize("reason", [Refusal.SECRET, Refusal.CLUSTER, Refusal.RECEIVER, Refusal.VERSION])
+@pytest.mark.parametrize(
+    "reason", [PacketRefusal.SECRET, PacketRefusal.CLUSTER, PacketRefusal.RECEIVER, PacketRefusal.VERSION]
+)
 def test_what_somebody_has_to_set_right_is_told_once(
-    listening: Listening, reason: Refusal, monkeypatch: pytest.MonkeyPatch
+    listening: Listening, reason: PacketRefusal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(3):
         with monkeypatch.context() as changed:
-            if reason is Refusal.VERSION:
+            if reason is PacketRefusal.VERSION:
                 changed.setattr(packets, "VERSION", packets.VERSION + 1)
-            secret = SECRET[::-1] if reason is Refusal.SECRET else SECRET
-            cluster = "ships" if reason is Refusal.CLUSTER else "barges"
+            secret = SECRET[::-1] if reason is PacketRefusal.SECRET else SECRET
+            cluster = "ships" if reason is PacketRefusal.CLUSTER else "barges"
             sender = open_udp("peer-1", Events(), secret=secret, cluster=cluster)
-            sent(sender, "peer-3" if reason is Refusal.RECEIVER else "peer-2", listening)
+            sent(sender, "peer-3" if reason is PacketRefusal.RECEIVER else "peer-2", listening)
     wait_until(lambda: listening.udp.receive(0.1) == [] and listening.udp.counts[reason.value] == 3)
     [event] = listening.told
     assert (event.kind, event.subject, event.data["reason"]) == (EventKind.PACKETS_REFUSED, "127.0.0.1", reason.value)
@@ -162,7 +163,7 @@ def test_what_somebody_has_to_set_right_is_told_once(
 def test_what_a_peer_has_refused_is_kept(runtime: Runtime, listening: Listening) -> None:
     refused = RefusedPackets(listening.udp, runtime.database, runtime.event_log, runtime.events)
     sent(open_udp("peer-1", Events(), cluster="ships"), "peer-2", listening)
-    wait_until(lambda: listening.udp.receive(0.1) == [] and listening.udp.counts[Refusal.CLUSTER.value])
+    wait_until(lambda: listening.udp.receive(0.1) == [] and listening.udp.counts[PacketRefusal.CLUSTER.value])
     assert refused.run_once().done == 1
     assert refused.run_once().done == 0
     with runtime.database.glance() as tx:
@@ -179,7 +180,7 @@ def test_rubbish_is_dropped_and_counted_and_told_to_nobody(listening: Listening)
     packet = recorder.recv(2000)
     for data in (packet, packet, packet[:-1], packet + b"x", b"x" * 60, b"x" * 9000):
         recorder.sendto(data, listening.udp.address)
-    received: list[Received] = []
+    received: list[ReceivedMessage] = []
 
     def are_all_here() -> bool:
         received.extend(listening.udp.receive(0.1))
@@ -217,4 +218,6 @@ def test_where_one_cannot_listen_is_told_with_what_to_do(listening: Listening, h
     """A port that is taken, an address of another machine, a name that nobody knows."""
     taken = listening.udp.address[1]
     with pytest.raises(BadSettings, match=rf"{host}:{taken} \(UDP\)"):
-        UdpSocket((host, taken), Sealer(SECRET, "barges", "x", 1), Opener(SECRET, "barges", "x"), Events(), CLOCK)
+        UdpSocket(
+            (host, taken), PacketSealer(SECRET, "barges", "x", 1), PacketOpener(SECRET, "barges", "x"), Events(), CLOCK
+        )

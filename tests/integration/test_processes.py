@@ -20,19 +20,19 @@ from tests.support.programs import ROOT
 from tests.support.quiet import Quiet, outlive
 from tests.support.tables import events, rows, states
 
-from towpath.clock import MICROS
+from towpath.core.clock import MICROS
+from towpath.core.events import EventKind
 from towpath.db.processes import EXIT_CODE_DEAD, NEIGHBOURS, Identity, ProcessStore
 from towpath.errors import DatabaseError, TowpathError
-from towpath.events import EventKind
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.processes
 
 HOLDER = """
 import json, sys, threading
 import towpath
-from towpath.testing.waiting import wait_for_handler
+from towpath.testing.clock import wait_for_handler
 database, lease = map(json.loads, sys.argv[1:])
 runtime = towpath.connect(database=database, process={"name": "holder", **lease})
 inbox = runtime.queue.inbox("work")
@@ -155,7 +155,7 @@ def test_everybody_has_enough_neighbours_who_look_after_it(
     make_runtime: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a ring: hundreds on one machine do not all look after all."""
-    monkeypatch.setattr("towpath.db.machine.is_gone", lambda *_: True)
+    monkeypatch.setattr("towpath.core.os_processes.is_gone", lambda *_: True)
     database = make_runtime().database
     store, ids = ProcessStore(database), [f"p-{number:03}" for number in range(40)]
     with database.beats.transaction() as tx:

@@ -10,9 +10,9 @@ from tests.support.quiet import Quiet, let_die, shift
 from tests.support.staging import Acting, held_at
 from tests.support.tables import events, message_row, rows, states
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
+from towpath.core.events import EventKind
 from towpath.errors import ChangedMeanwhile, ClaimLost, DuplicateMessage
-from towpath.events import EventKind
 from towpath.queue import MessageState
 from towpath.queue.payload import new_id
 

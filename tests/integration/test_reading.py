@@ -12,7 +12,7 @@ from tests.support.tables import rows
 from towpath.errors import UnknownMessage
 from towpath.queue import MessageState, OnOwnerDeath
 from towpath.queue.browser import MOST_RELATIVES
-from towpath.queue.handling import Handling, handling
+from towpath.queue.model import Handling, handling
 from towpath.queue.payload import new_id
 
 

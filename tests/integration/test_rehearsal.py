@@ -12,10 +12,10 @@ from tests.support.desk import desk_tables, intake_of, rows, take_all
 from tests.support.flows import World
 
 from towpath import Flow, table, topic
-from towpath.desk.rehearsal import Rehearsal, Rehearsed, Verdict
-from towpath.desk.selection import Selection
+from towpath.desk.cases.model import CaseSelection
+from towpath.desk.rehearsal import Rehearsal, RehearsalVerdict, Rehearsed
 from towpath.errors import CannotRehearse
-from towpath.flow.rehearsing import rehearsed_stage
+from towpath.flow.run.rehearsal import rehearsed_stage
 from towpath.flow.stateful import Dedupe, header, key
 
 WATCHED = ("flow_batch", "flow_stage", "flow_gap", "event")
@@ -79,7 +79,7 @@ def failed(world: World, name: str, count: int) -> int:
     return int(group)
 
 
-def counts(found: Rehearsed) -> dict[Verdict, int]:
+def counts(found: Rehearsed) -> dict[RehearsalVerdict, int]:
     return {verdict: count for verdict, count in found.counts.items() if count}
 
 
@@ -88,20 +88,25 @@ def test_what_would_become_of_a_group(world: World, name: str, tmp_path: Path, m
     group = failed(world, name, 30)
     before = everything(world, name)
     same = rehearsal(world).rehearse(group, shop(world.home, name, broken))
-    assert counts(same) == {Verdict.SAME: 30}
+    assert counts(same) == {RehearsalVerdict.SAME: 30}
     assert same.passing == []
     found = rehearsal(world).rehearse(group, shop(world.home, name, mended))
     # Those that end in 7, 8 and 9; and number 23, which is found though it ends its worker.
-    assert counts(found) == {Verdict.LOADS: 20, Verdict.FILTERED: 3, Verdict.SAME: 3, Verdict.OTHERWISE: 4}
+    assert counts(found) == {
+        RehearsalVerdict.LOADS: 20,
+        RehearsalVerdict.FILTERED: 3,
+        RehearsalVerdict.SAME: 3,
+        RehearsalVerdict.OTHERWISE: 4,
+    }
     assert everything(world, name) == before
-    assert {example.said for example in found.examples[Verdict.FILTERED]} == {"by priced"}
-    assert any("too dear" in example.said for example in found.examples[Verdict.OTHERWISE])
+    assert {example.said for example in found.examples[RehearsalVerdict.FILTERED]} == {"by priced"}
+    assert any("too dear" in example.said for example in found.examples[RehearsalVerdict.OTHERWISE])
     ids = rehearsal(world).unchanged(found)
     assert len(ids) == 23
     done = world.runtime.desk.operate.replay(ids[:5], who="ada", why="they would load").done
     assert len(done) == 5
     assert rehearsal(world).unchanged(found) == ids[5:]
-    assert world.runtime.desk.cases.count(Selection(group=group)) == 30
+    assert world.runtime.desk.cases.count(CaseSelection(group=group)) == 30
 
 
 def test_steps_with_effects_are_refused_or_passed_over(
@@ -119,7 +124,7 @@ def test_steps_with_effects_are_refused_or_passed_over(
     with pytest.raises(CannotRehearse, match="priced"):
         rehearsal(embedded).rehearse(group, flow)
     found = rehearsal(embedded).rehearse(group, flow, passes_effects=True)
-    assert counts(found) == {Verdict.LOADS: 3}
+    assert counts(found) == {RehearsalVerdict.LOADS: 3}
     assert not seen.exists()
     assert len(rehearsal(embedded).rehearse(group, flow, passes_effects=True, most=2).passing) == 2
 

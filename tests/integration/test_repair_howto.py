@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from towpath.db.queries import Query
+from towpath.db.database import Query
 from towpath.queue import MessageState
 from towpath.runtime import Runtime
 

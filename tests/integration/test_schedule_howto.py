@@ -11,7 +11,7 @@ import pytest
 from tests.support.cli import CommandLine
 from tests.unit.test_docs import DOCS, examples
 
-from towpath.actors.schedule_rhythm import Interval
+from towpath.actors.schedules.model import Interval
 from towpath.runtime import Runtime
 
 PAGE = DOCS / "how-to" / "schedule-actors.md"

@@ -10,10 +10,9 @@ from tests.support.quiet import Quiet
 from tests.support.tables import by_hand, events, rows
 from tests.support.timetable import BY_ANN, HOUR, MONDAY, Timetable
 
-from towpath.actors.phase import Phase
-from towpath.actors.schedule import Outcome
-from towpath.actors.schedule_rhythm import Daily, Interval
-from towpath.testing.waiting import wait_until
+from towpath.actors.instance import Phase
+from towpath.actors.schedules.model import Daily, Interval, ScheduleOutcome
+from towpath.testing.clock import wait_until
 
 
 def test_it_still_runs_from_the_last_time(table: Timetable) -> None:
@@ -24,7 +23,7 @@ def test_it_still_runs_from_the_last_time(table: Timetable) -> None:
     assert table.look(MONDAY + HOUR) == 1
     wait_until(lambda: table.host.run_once() is not None and gate.begun.is_set(), timeout_s=30)
     first = table.schedules.show("tick")
-    assert first.outcome is Outcome.RUNNING
+    assert first.outcome is ScheduleOutcome.RUNNING
     for hour in (2, 3, 4):
         table.look(MONDAY + hour * HOUR)
     found = table.schedules.show("tick")
@@ -35,14 +34,14 @@ def test_it_still_runs_from_the_last_time(table: Timetable) -> None:
     table.settle()
     assert table.look(MONDAY + 4 * HOUR) == 0
     assert [each.state for each in table.starts("doer")] == ["OK"]
-    assert table.schedules.show("tick").outcome is Outcome.ENDED
+    assert table.schedules.show("tick").outcome is ScheduleOutcome.ENDED
     assert table.look(MONDAY + 5 * HOUR) == 1
 
 
 def test_a_start_that_nobody_has_taken_yet(table: Timetable) -> None:
     table.add(Interval(3600))
     table.look(MONDAY + HOUR)
-    assert table.schedules.show("tick").outcome is Outcome.SENT
+    assert table.schedules.show("tick").outcome is ScheduleOutcome.SENT
     table.look(MONDAY + 2 * HOUR)
     assert len(table.starts()) == 1
     assert table.schedules.show("tick").skip_reason
@@ -54,11 +53,11 @@ def test_a_start_that_the_intake_refuses(table: Timetable) -> None:
     table.add(Interval(3600), actor=Sleeper, state=Nap(1))
     table.look(MONDAY + HOUR)
     wait_until(
-        lambda: table.host.run_once() is not None and table.schedules.show("tick").outcome is not Outcome.SENT,
+        lambda: table.host.run_once() is not None and table.schedules.show("tick").outcome is not ScheduleOutcome.SENT,
         timeout_s=30,
     )
     found = table.schedules.show("tick")
-    assert found.outcome is Outcome.REFUSED
+    assert found.outcome is ScheduleOutcome.REFUSED
     assert "runs already" in (found.reason or "")
 
 
@@ -68,7 +67,7 @@ def test_a_run_that_failed(table: Timetable) -> None:
     table.settle()
     wait_until(lambda: table.actors.instance("doer").phase is Phase.FAILED)
     found = table.schedules.show("tick")
-    assert (found.outcome, found.reason) == (Outcome.FAILED, "Do: KeyError: 'what nobody knows'")
+    assert (found.outcome, found.reason) == (ScheduleOutcome.FAILED, "Do: KeyError: 'what nobody knows'")
 
 
 def test_a_run_that_was_long_ago(table: Timetable) -> None:
@@ -76,7 +75,7 @@ def test_a_run_that_was_long_ago(table: Timetable) -> None:
     table.look(MONDAY + HOUR)
     table.settle()
     by_hand(table.database, "delete from message where inbox = 'actor:counter:main'")
-    assert table.schedules.show("tick").outcome is Outcome.FORGOTTEN
+    assert table.schedules.show("tick").outcome is ScheduleOutcome.FORGOTTEN
 
 
 def test_two_schedules_of_one_instance_at_once(table: Timetable) -> None:
@@ -85,7 +84,10 @@ def test_two_schedules_of_one_instance_at_once(table: Timetable) -> None:
     assert table.look(MONDAY + HOUR) == 2
     table.settle()
     outcomes = [each.outcome for each in table.schedules.list()]
-    assert sorted(outcomes) in ([Outcome.ENDED, Outcome.REFUSED], [Outcome.ENDED, Outcome.ENDED])
+    assert sorted(outcomes) in (
+        [ScheduleOutcome.ENDED, ScheduleOutcome.REFUSED],
+        [ScheduleOutcome.ENDED, ScheduleOutcome.ENDED],
+    )
 
 
 def test_an_actor_that_nobody_knows_yet(table: Timetable, make_quiet: Callable[..., Quiet]) -> None:

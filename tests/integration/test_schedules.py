@@ -14,11 +14,10 @@ from tests.support.quiet import Quiet
 from tests.support.tables import events
 from tests.support.timetable import BY_ANN, DAY, HOUR, MONDAY, Timetable
 
-from towpath.actors.schedule import Outcome, Schedule
-from towpath.actors.schedule_rhythm import Daily, Interval, Rhythm, Since, Window
-from towpath.actors.schedule_store import ScheduleStore
+from towpath.actors.schedules.model import Daily, Interval, Rhythm, Schedule, ScheduleOutcome, Since, Window
+from towpath.actors.schedules.scheduler import ScheduleStore
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_an_interval(table: Timetable) -> None:
@@ -32,7 +31,7 @@ def test_an_interval(table: Timetable) -> None:
     assert (start.function, start.payload, start.state) == ("Count", {"upto": 1, "n": 0}, "OK")
     assert start.headers == {"towpath.schedule": "tick"}
     found = table.schedules.show("tick")
-    assert (found.last_run, found.outcome, found.skipped) == (start.id, Outcome.ENDED, 0)
+    assert (found.last_run, found.outcome, found.skipped) == (start.id, ScheduleOutcome.ENDED, 0)
     assert found.last_at is not None
     assert found.next_at is not None
     assert abs(found.next_at - (MONDAY + 2 * HOUR)) < timedelta(minutes=1)
@@ -178,7 +177,7 @@ def test_a_host_runs_the_scheduler(runtime: Runtime) -> None:
     host = runtime.actors.host()
     host.start()
     try:
-        wait_until(lambda: runtime.actors.schedules.show("tick").outcome is Outcome.ENDED, timeout_s=30)
+        wait_until(lambda: runtime.actors.schedules.show("tick").outcome is ScheduleOutcome.ENDED, timeout_s=30)
         assert {"schedules", "actor janitor"} <= thread_names()
     finally:
         host.stop()

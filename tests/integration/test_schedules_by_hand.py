@@ -12,8 +12,8 @@ from tests.support.quiet import Quiet
 from tests.support.sweep import sweep
 from tests.support.tables import by_hand, events, rows
 
-from towpath.actors.schedule_rhythm import Daily, Interval, Since, Window
-from towpath.actors.schedules import Schedules
+from towpath.actors.schedules.model import Daily, Interval, Since, Window
+from towpath.actors.schedules.service import Schedules
 from towpath.errors import BadName, BadPayload, BadState, BadValue, Refused, ScheduleExists, UnknownSchedule
 
 BY_ANN: dict[str, Any] = {"who": "ann", "why": "a test"}

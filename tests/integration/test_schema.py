@@ -15,10 +15,19 @@ from tests.support.programs import run_together
 from tests.support.tables import by_hand, rows
 
 import towpath
-from towpath.db import Database, migrations
-from towpath.db.migration_targets import targets
-from towpath.db.migrations import Migration, Target, known, pending, upgrade, verify
-from towpath.db.open import connect_database, open_database
+from towpath.db import Database
+from towpath.db import open as migrations
+from towpath.db.open import (
+    Migration,
+    MigrationTarget,
+    connect_database,
+    known,
+    open_database,
+    pending,
+    targets,
+    upgrade,
+    verify,
+)
 from towpath.errors import DatabaseUnavailable, SchemaDiffers, SchemaError, SchemaTooNew, SchemaTooOld
 from towpath.settings import DatabaseSettings
 from towpath.stack.postgres import PostgresServer
@@ -42,7 +51,7 @@ def database(settings: DatabaseSettings) -> Iterator[Database]:
     made.close()
 
 
-def main_target(database: Database) -> Target:
+def main_target(database: Database) -> MigrationTarget:
     """The one that holds the messages; on SQLite there is a second file for process rows."""
     [found] = [target for target in targets(database) if target.folder in ("sqlite", "postgres")]
     return found

@@ -9,15 +9,14 @@ import pytest
 from tests.support.logs import values
 
 from towpath.errors import LogError, ProducerFenced
-from towpath.flow.error_box import BLOB, ErrorBox
-from towpath.flow.mark import Mark
-from towpath.flow.mark_topic import MarkTopic
-from towpath.flow.parts import Limits
-from towpath.flow.sending import Sender, Told
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.delivery.marks import Mark, MarkTopic
+from towpath.flow.delivery.splitter import PartLimits
+from towpath.flow.records.errors import BLOB, ErrorWriter
+from towpath.flow.run.notifier import BatchNotifier, Told
 from towpath.flow.topics import FlowTopics
 from towpath.log import Log, NewRecord
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 LARGEST = 2_000
 
@@ -31,11 +30,11 @@ class Desk:
         self.topics.ensure(log, 2)
         self.marks = MarkTopic(log, self.topics.marks)
         self.since = self.marks.ends()
-        self.opened: list[Sender] = []
+        self.opened: list[BatchNotifier] = []
 
-    def sender(self, strategy: Strategy = Strategy.EXACTLY_ONCE) -> Sender:
-        box = ErrorBox(self.log, self.topics.errors, LARGEST, self.home / "blobs")
-        self.opened.append(Sender(self.log, self.topics, self.flow, "stage", strategy, box))
+    def sender(self, strategy: Strategy = Strategy.EXACTLY_ONCE) -> BatchNotifier:
+        box = ErrorWriter(self.log, self.topics.errors, LARGEST, self.home / "blobs")
+        self.opened.append(BatchNotifier(self.log, self.topics, self.flow, "stage", strategy, box))
         return self.opened[-1]
 
     def mark(self, batch_id: int = 0, part: int = 0) -> Mark:
@@ -100,7 +99,7 @@ def test_an_older_driver_cannot_tell_any_more(desk: Desk) -> None:
 
 def test_what_breaks_in_the_middle_is_told_once_by_the_next_try(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """In parts, as the SQLite log has them: those that are there are passed over."""
-    monkeypatch.setattr("towpath.flow.sending.limits_of", lambda log: Limits(3, 1 << 20))
+    monkeypatch.setattr("towpath.flow.run.notifier.limits_of", lambda log: PartLimits(3, 1 << 20))
     sender = desk.sender()
 
     def broken() -> Iterator[Told]:

@@ -15,51 +15,38 @@ from tests.support.peers import open_udp
 from tests.support.quiet import Quiet
 
 import towpath.runtime
-import towpath.supervision.opening  # noqa: F401 - with the runtime it loads every module that defines a service
-from towpath.access.janitor import AccessJanitor
-from towpath.actors.actor_janitor import ActorJanitor
-from towpath.actors.host import Host
-from towpath.actors.scheduler import Scheduler
-from towpath.boundary.caretaker import GatewayCaretaker
-from towpath.boundary.closer import Closer
-from towpath.boundary.opening import open_gateway
-from towpath.boundary.passing_service import Passing
-from towpath.boundary.upload_janitor import UploadJanitor
-from towpath.boundary.upload_opening import open_upload_services
-from towpath.catalog.complaint_janitor import ComplaintJanitor
-from towpath.catalog.data_set_janitor import DataSetJanitor
-from towpath.clock import SystemClock
+import towpath.supervision.supervisor  # noqa: F401 - with the runtime it loads every module that defines a service
+from towpath.access.service import AccessJanitor
+from towpath.actors.engine.host import Host
+from towpath.actors.engine.recovery import ActorJanitor
+from towpath.actors.schedules.scheduler import Scheduler
+from towpath.catalog.complaints.service import ComplaintJanitor
+from towpath.catalog.data_sets.service import DataSetJanitor
+from towpath.core.clock import SystemClock
+from towpath.core.events import Event, EventKind
+from towpath.core.service import Service
 from towpath.db.processes import Heartbeat
-from towpath.desk.bulk_janitor import BulkJanitor
-from towpath.desk.case_janitor import CaseJanitor
-from towpath.desk.intake import Intake
-from towpath.desk.opening import open_case_janitor, open_intake
-from towpath.desk.relay import Relay
-from towpath.desk.replayer import Replayer
-from towpath.desk.sending_parts import SendingParts
-from towpath.desk.upkeep import DeskUpkeep
-from towpath.desk.watch import DeskWatch
-from towpath.events import Event, EventKind
+from towpath.desk.background import DeskWatch, open_case_janitor, open_intake
+from towpath.desk.intake.service import DeskIntake
+from towpath.desk.janitor import BulkJanitor, CaseJanitor, DeskUpkeep
+from towpath.desk.replay.outbox import ReplayContext
+from towpath.desk.replay.relay import Relay
+from towpath.desk.replay.replayer import Replayer
+from towpath.gateway.completion.closer import Closer
+from towpath.gateway.completion.tracker import PassTracker
+from towpath.gateway.factory import open_gateway, open_upload_services
+from towpath.gateway.janitor import GatewayCaretaker, UploadJanitor
 from towpath.log import Log, open_log
-from towpath.log.janitor import LogJanitor
-from towpath.log.sqlite_log import SqliteLog
-from towpath.notify.collector import Collector
-from towpath.queue.asynchronous import AsynchronousInbox
-from towpath.queue.caretaker import Caretaker
-from towpath.queue.janitor import Janitor
-from towpath.queue.synchronous import SynchronousInbox
-from towpath.service import Service
+from towpath.log.sqlite.log import LogJanitor, SqliteLog
+from towpath.notify.courier import Collector
+from towpath.queue.consumers import AsynchronousInbox, SynchronousInbox
+from towpath.queue.janitor import Caretaker, Janitor
 from towpath.settings import GatewaySettings, LogSettings
-from towpath.supervision.coordinator import Coordinator
-from towpath.supervision.exit_watch import ExitWatch
-from towpath.supervision.peer_node import PeerNode
-from towpath.supervision.peer_rows import PeerRows
-from towpath.supervision.ping_responder import PingResponder
-from towpath.supervision.refused_packets import RefusedPackets
-from towpath.supervision.stopped_watch import StoppedWatch
-from towpath.supervision.term_service import TermService
-from towpath.supervision.udp import UdpSocket
-from towpath.testing.waiting import wait_until
+from towpath.supervision.coordinator.coordinator import Coordinator
+from towpath.supervision.duties.process_control import ExitWatch, StoppedWatch
+from towpath.supervision.peers.node import PeerNode, PeerRows, PingResponder, RefusedPackets, TermService
+from towpath.supervision.peers.socket import UdpSocket
+from towpath.testing.clock import wait_until
 
 
 def own_log(quiet: Quiet) -> Log:
@@ -69,13 +56,13 @@ def own_log(quiet: Quiet) -> Log:
     return log
 
 
-def sending_parts(quiet: Quiet) -> SendingParts:
+def sending_parts(quiet: Quiet) -> ReplayContext:
     runtime = quiet.runtime
     common = (runtime.settings, runtime.database, runtime.events, runtime.event_log)
-    return SendingParts.of(*common, own_log(quiet), lambda: quiet.process, lambda name: b"")
+    return ReplayContext.of(*common, own_log(quiet), lambda: quiet.process, lambda name: b"")
 
 
-def intake(quiet: Quiet) -> Intake:
+def intake(quiet: Quiet) -> DeskIntake:
     runtime, log = quiet.runtime, own_log(quiet)
     common = (runtime.settings, runtime.database, lambda: log, runtime.events, runtime.event_log)
     return open_intake(*common, runtime.notify.notices)
@@ -174,7 +161,7 @@ MAKERS: dict[type[Service], Callable[[Quiet], Service]] = {
     DataSetJanitor: data_set_janitor,
     GatewayCaretaker: gateway_caretaker,
     Closer: upload_service(Closer),
-    Passing: upload_service(Passing),
+    PassTracker: upload_service(PassTracker),
     UploadJanitor: upload_service(UploadJanitor),
     DeskWatch: watch,
     Heartbeat: lambda quiet: Heartbeat(quiet.process, quiet.runtime.events),
@@ -182,7 +169,7 @@ MAKERS: dict[type[Service], Callable[[Quiet], Service]] = {
     Janitor: lambda quiet: quiet.queue.janitor(),
     LogJanitor: log_janitor,
     Host: host,
-    Intake: intake,
+    DeskIntake: intake,
     Relay: lambda quiet: Relay(sending_parts(quiet)),
     Replayer: lambda quiet: Replayer(sending_parts(quiet)),
     Scheduler: lambda quiet: host(quiet).scheduler,

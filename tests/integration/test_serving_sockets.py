@@ -6,7 +6,7 @@ import socket
 from contextlib import closing
 
 from towpath.settings import ApiSettings
-from towpath.web.serving import listen
+from towpath.web.server import listen
 
 
 def test_answers_do_not_wait_for_acknowledgements() -> None:

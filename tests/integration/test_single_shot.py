@@ -10,8 +10,8 @@ import pytest
 from tests.support.quiet import LEASE_S, Quiet, let_die, shift
 from tests.support.tables import events, message_row, rows, states
 
+from towpath.core.events import EventKind
 from towpath.errors import ClaimLost
-from towpath.events import EventKind
 from towpath.queue import Message
 from towpath.runtime import Runtime
 

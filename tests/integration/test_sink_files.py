@@ -22,11 +22,11 @@ from pyarrow import parquet
 from tests.integration.test_sink_index import PLACE, deliveries, through_pickle, write
 
 from towpath.errors import NeedsPerson, SinkError
-from towpath.flow.codes import ErrorCode
-from towpath.flow.sinks import file_formats
-from towpath.flow.sinks import files as files_module
-from towpath.flow.sinks.files import FilesSink, files
-from towpath.flow.sinks.files_reader import written_files
+from towpath.flow.failures import ErrorCode
+from towpath.flow.sinks.files import formats as file_formats
+from towpath.flow.sinks.files import sink as files_module
+from towpath.flow.sinks.files.reader import written_files
+from towpath.flow.sinks.files.sink import FilesSink, files
 from towpath.flow.sinks.sink import Deliveries
 
 FORMATS = [("json", None), ("json", "gzip"), ("parquet", None)]

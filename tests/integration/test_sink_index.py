@@ -11,19 +11,19 @@ import orjson
 import pytest
 
 from towpath.errors import SinkError
-from towpath.flow.codes import ErrorCode
-from towpath.flow.sinks import index_writer
-from towpath.flow.sinks.index import IndexSink, index
-from towpath.flow.sinks.index_bulk import Part
-from towpath.flow.sinks.index_client import IndexClient
-from towpath.flow.sinks.index_reader import IndexReader
-from towpath.flow.sinks.sink import Deliveries, Place, Refusal, Sink
+from towpath.flow.failures import ErrorCode
+from towpath.flow.sinks.index import writer as index_writer
+from towpath.flow.sinks.index.client import IndexClient
+from towpath.flow.sinks.index.reader import IndexReader
+from towpath.flow.sinks.index.sink import IndexSink, index
+from towpath.flow.sinks.index.writer import BulkPart
+from towpath.flow.sinks.sink import Deliveries, Refusal, Sink, WriterContext
 from towpath.settings import Settings
-from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.stack.search import ElasticsearchServer
 
 S = TypeVar("S")
 
-PLACE = Place("flow", "stage", "output", "hash", "unit", Settings())
+PLACE = WriterContext("flow", "stage", "output", "hash", "unit", Settings())
 
 
 def deliveries(
@@ -49,7 +49,7 @@ def through_pickle(sink: S) -> S:
     return found
 
 
-def write(sink: Sink, *handed: Deliveries, place: Place = PLACE) -> list[Refusal]:
+def write(sink: Sink, *handed: Deliveries, place: WriterContext = PLACE) -> list[Refusal]:
     """All of it through one writer."""
     writer = through_pickle(sink).writer(place)
     try:
@@ -114,7 +114,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     send = index_writer.BulkSender.send
 
-    def counting(sender: index_writer.BulkSender, parts: list[Part], body: bytes) -> list[Refusal]:
+    def counting(sender: index_writer.BulkSender, parts: list[BulkPart], body: bytes) -> list[Refusal]:
         counts.append(body.count(b"\n") // 2)
         return send(sender, parts, body)
 
@@ -294,8 +294,8 @@ def test_check_says_that_nobody_is_there():
 
 
 def test_the_reader_finds_ids_and_versions(make, name, reader, monkeypatch):
-    monkeypatch.setattr("towpath.flow.sinks.index_reader.PAGE", 7)
-    monkeypatch.setattr("towpath.flow.sinks.index_reader.IDS_AT_ONCE", 10)
+    monkeypatch.setattr("towpath.flow.sinks.index.reader.PAGE", 7)
+    monkeypatch.setattr("towpath.flow.sinks.index.reader.IDS_AT_ONCE", 10)
     documents = [{"n": n} for n in range(25)]
     ids = [f"{n}" for n in range(25)]
     routings = [f"r{n % 3}" for n in range(25)]

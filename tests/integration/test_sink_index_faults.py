@@ -22,11 +22,11 @@ from tests.integration.test_sink_index import PLACE, deliveries, name, stored, t
 from tests.support.bulk_proxy import BROKEN, BulkProxy, Told, busy, times
 
 from towpath.errors import BadSettings, NeedsPerson, SinkError
-from towpath.flow.codes import ErrorCode
-from towpath.flow.sinks import index_writer
-from towpath.flow.sinks.index import IndexSink, index
-from towpath.flow.sinks.index_reader import IndexReader
-from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.flow.failures import ErrorCode
+from towpath.flow.sinks.index import writer as index_writer
+from towpath.flow.sinks.index.reader import IndexReader
+from towpath.flow.sinks.index.sink import IndexSink, index
+from towpath.stack.search import ElasticsearchServer
 from towpath.testing.proxy import CuttingProxy
 
 __all__ = ["name", "stored"]

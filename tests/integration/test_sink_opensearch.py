@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.integration.test_sink_index import *  # noqa: F403 - its tests and fixtures, with another server
 
-from towpath.testing.opensearch import OpenSearchServer, opensearch_server
+from towpath.testing.servers import OpenSearchServer, opensearch_server
 
 pytestmark = pytest.mark.part("flows")
 

@@ -19,13 +19,14 @@ from tests.support.sweep import sweep
 from tests.support.table_home import Home, home_of, postgres_home
 from tests.support.writes import MOST_S, Stopwatch
 
-from towpath.db.table_sql import quoted
+from towpath.db.tables.model import quoted
 from towpath.errors import NeedsPerson, SinkError
-from towpath.flow.codes import ErrorCode
-from towpath.flow.sinks import table_parts, table_writer
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.failures import ErrorCode
 from towpath.flow.sinks.sink import Deliveries, Refusal
-from towpath.flow.sinks.table import TableSink, table
-from towpath.flow.strategy import Strategy
+from towpath.flow.sinks.table import writer as table_parts
+from towpath.flow.sinks.table import writer as table_writer
+from towpath.flow.sinks.table.sink import TableSink, table
 from towpath.testing.proxy import CuttingProxy
 
 

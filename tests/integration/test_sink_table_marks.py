@@ -14,12 +14,11 @@ from tests.support.table_home import Home, home_of
 from tests.support.units import WAIT_S, at_once, attempt, delivery_ids, place, refused_offsets, unit
 
 from towpath.errors import SinkError
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import Digest
-from towpath.flow.sinks import table_parts
+from towpath.flow.delivery.ids import Digest, Strategy
+from towpath.flow.failures import ErrorCode
 from towpath.flow.sinks.sink import Deliveries
-from towpath.flow.sinks.table import TableSink, table
-from towpath.flow.strategy import Strategy
+from towpath.flow.sinks.table import writer as table_parts
+from towpath.flow.sinks.table.sink import TableSink, table
 
 DOCS = Path(__file__).parents[2] / "docs"
 SINK_ROWS = 4  # in a part, for these tests

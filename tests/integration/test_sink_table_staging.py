@@ -10,16 +10,16 @@ import pytest
 from tests.support.table_home import Home, postgres_home
 from tests.support.units import WAIT_S, at_once, attempt, delivery_ids, place, refused_offsets, unit
 
-from towpath import crash
-from towpath.crash import CrashPoint
+from towpath.core import crash
+from towpath.core.crash import CrashPoint
 from towpath.errors import SinkError
-from towpath.flow.codes import ErrorCode
-from towpath.flow.sinks import table_staged_writer
-from towpath.flow.sinks.sink import Place
-from towpath.flow.sinks.table import TableSink, table
+from towpath.flow.failures import ErrorCode
+from towpath.flow.sinks.sink import WriterContext
+from towpath.flow.sinks.table import postgres_writer as table_staged_writer
+from towpath.flow.sinks.table.sink import TableSink, table
 from towpath.stack.postgres import PostgresServer
+from towpath.testing.clock import wait_until
 from towpath.testing.proxy import CuttingProxy
-from towpath.testing.waiting import wait_until
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_units_that_write_the_same_keys_wait_for_each_other_and_not_in_a_circle(
     keys = 3_000
     rounds = 6
 
-    def write(numbers: range, at: Callable[[int], Place], by: int) -> None:
+    def write(numbers: range, at: Callable[[int], WriterContext], by: int) -> None:
         for batch in range(rounds):
             versions = range(batch * keys, (batch + 1) * keys)
             documents = [{"n": number, "by": by} for number in numbers]
@@ -238,7 +238,7 @@ def test_a_successor_waits_for_a_move_that_is_under_way(home, make, monkeypatch)
 
 def test_a_writer_that_stops_in_its_transaction_is_ended_by_the_server(home, make, monkeypatch):
     """Its locks would keep the successor out for ever."""
-    monkeypatch.setattr("towpath.db.postgres_stage.IDLE_TIMEOUT_MS", 2_000)
+    monkeypatch.setattr("towpath.db.tables.postgres.IDLE_TIMEOUT_MS", 2_000)
     held = Held(CrashPoint.TABLE_BEFORE_COMMIT, monkeypatch)
     raised: list[list[BaseException]] = []
     stopped = threading.Thread(
@@ -246,7 +246,7 @@ def test_a_writer_that_stops_in_its_transaction_is_ended_by_the_server(home, mak
     )
     stopped.start()
     assert held.has_come.wait(WAIT_S)
-    monkeypatch.setattr("towpath.db.postgres_stage.IDLE_TIMEOUT_MS", 30_000)  # the successor does not stop
+    monkeypatch.setattr("towpath.db.tables.postgres.IDLE_TIMEOUT_MS", 30_000)  # the successor does not stop
     assert attempt(make(), place(launch=2), unit(range(6))) == []
     held.may_go.set()
     stopped.join(WAIT_S)

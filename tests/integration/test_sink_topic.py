@@ -12,14 +12,14 @@ from tests.support.logs import Place as LogPlace
 from tests.support.logs import everything, values
 
 from towpath.errors import BadSettings, DatabaseUnavailable, LogError, LogUnavailable, PartlyAppended, SinkError
-from towpath.flow.codes import ErrorCode
+from towpath.flow.failures import ErrorCode
 from towpath.flow.sinks.sink import Deliveries, Refusal
-from towpath.flow.sinks.topic import TopicSink
-from towpath.flow.sinks.topic_log import opened
-from towpath.log.sqlite_log import SqliteLog
+from towpath.flow.sinks.topic.logs import opened
+from towpath.flow.sinks.topic.sink import TopicSink
+from towpath.log.sqlite.log import SqliteLog
 from towpath.settings import Settings
+from towpath.testing.clock import wait_until
 from towpath.testing.proxy import CuttingProxy
-from towpath.testing.waiting import wait_until
 
 
 @pytest.fixture

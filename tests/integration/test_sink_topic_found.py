@@ -9,10 +9,10 @@ from tests.support.logs import Place as LogPlace
 from tests.support.marked import Bench
 
 from towpath.errors import NeedsPerson, SinkError
-from towpath.flow.mark_topic import Said
-from towpath.flow.parts import Limits
-from towpath.flow.sinks.topic_found import FoundParts
-from towpath.flow.sinks.topic_log import kept_logs
+from towpath.flow.delivery.marks import PartManifest
+from towpath.flow.delivery.splitter import PartLimits
+from towpath.flow.sinks.topic.logs import kept_logs
+from towpath.flow.sinks.topic.writer import FoundParts
 from towpath.flow.topics import producer_of
 from towpath.log import Log
 from towpath.settings import Settings
@@ -27,7 +27,7 @@ def bench(log: Log, place: LogPlace, name: str) -> Iterator[Bench]:
 @pytest.fixture
 def two_parts(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of three deliveries each; the attempt at it ended there."""
-    monkeypatch.setattr("towpath.flow.sinks.topic_marked.limits_of", lambda log: Limits(3, 1 << 20))
+    monkeypatch.setattr("towpath.flow.sinks.topic.writer.limits_of", lambda log: PartLimits(3, 1 << 20))
     with bench.writer() as writer:
         writer.write(bench.deliveries(*range(1, 9)))
     bench.wait_for(range(1, 7), {bench.mark(0), bench.mark(1)})
@@ -71,7 +71,7 @@ def test_a_mark_without_a_sum_is_believed(bench: Bench, log: Log) -> None:
     """Of an older version."""
     producer = log.producer(producer_of(bench.flow, "stage", "output", bench.unit))
     with producer.transaction() as tx:
-        tx.append(bench.marks.name, bench.marks.records(bench.mark(), Said(2), producer.name))
+        tx.append(bench.marks.name, bench.marks.records(bench.mark(), PartManifest(2), producer.name))
     producer.close()
     bench.write(bench.deliveries(1, 2))
     bench.wait_for([], {bench.mark()})
@@ -97,7 +97,7 @@ def test_a_fence_behind_the_open_transaction_of_a_dead_task_is_found(bench: Benc
     dead = log.producer(producer_of(bench.flow, "stage", "output", "orders/1"))
     block = dead.transaction()
     tx = block.__enter__()
-    tx.append(bench.marks.name, bench.marks.records(bench.mark()._replace(unit="orders/1"), Said(0), dead.name))
+    tx.append(bench.marks.name, bench.marks.records(bench.mark()._replace(unit="orders/1"), PartManifest(0), dead.name))
     tx.flush()
     bench.marks.fence(bench.flow, "stage", 2)
     with pytest.raises(SinkError, match="generation 1 "):

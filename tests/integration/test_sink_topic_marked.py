@@ -11,20 +11,19 @@ from tests.support.logs import everything
 from tests.support.marked import Bench
 
 from towpath.errors import NeedsPerson, SinkError
-from towpath.flow.audit.sink_readers import TopicReader, open_reader
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import DeliveryIds
-from towpath.flow.mark import Mark
-from towpath.flow.mark_topic import MarkTopic
-from towpath.flow.parts import Limits
-from towpath.flow.sinks import kept
-from towpath.flow.sinks.topic import TopicSink
-from towpath.flow.sinks.topic_log import kept_logs, opened
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import DeliveryIds, Strategy
+from towpath.flow.delivery.marks import Mark, MarkTopic
+from towpath.flow.delivery.splitter import PartLimits
+from towpath.flow.failures import ErrorCode
+from towpath.flow.sinks import sink as kept
+from towpath.flow.sinks.registry import open_reader
+from towpath.flow.sinks.topic.logs import kept_logs, opened
+from towpath.flow.sinks.topic.reader import TopicReader
+from towpath.flow.sinks.topic.sink import TopicSink
 from towpath.flow.topics import FlowTopics
 from towpath.log import Log, NewRecord
 from towpath.settings import Settings
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def _no_kept_logs() -> object:
 @pytest.fixture
 def three_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts are small on both logs."""
-    monkeypatch.setattr("towpath.flow.sinks.topic_marked.limits_of", lambda log: Limits(3, 1 << 20))
+    monkeypatch.setattr("towpath.flow.sinks.topic.writer.limits_of", lambda log: PartLimits(3, 1 << 20))
 
 
 def test_a_repeat_writes_nothing(bench: Bench) -> None:
@@ -93,7 +92,7 @@ def test_parts_that_are_there_count_as_they_were_cut(bench: Bench, monkeypatch: 
     """Another version of Towpath may cut elsewhere: nothing is lost or doubled by that."""
     with bench.writer() as writer:
         writer.write(bench.deliveries(1, 2, 3, 4))
-    monkeypatch.setattr("towpath.flow.sinks.topic_marked.limits_of", lambda log: Limits(2, 1 << 20))
+    monkeypatch.setattr("towpath.flow.sinks.topic.writer.limits_of", lambda log: PartLimits(2, 1 << 20))
     bench.write(bench.deliveries(1, 2, 3, 4, 5, 6))
     bench.wait_for([1, 2, 3, 4, 5, 6], {bench.mark(part) for part in range(3)})
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from tests.support.spark import Following, records
 from towpath.db import open_database
 from towpath.log import open_log
-from towpath.log.spark_source import read_batch, read_stream
+from towpath.log.spark.source import read_batch, read_stream
 from towpath.settings import DatabaseSettings, LogSettings, SparkSettings
 from towpath.spark.session import build_session
 

@@ -17,12 +17,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from towpath.errors import BadSettings, NotInstalled, SparkFailed
-from towpath.flow.worker_daemon import NEEDED
+from towpath.flow.worker.daemon import NEEDED
 from towpath.settings import SparkSettings
 from towpath.spark import java
-from towpath.spark.home import spark_home
-from towpath.spark.linked_home import linked_home
-from towpath.spark.session import build_session
+from towpath.spark.java import spark_home
+from towpath.spark.session import build_session, linked_home
 
 pytestmark = pytest.mark.timeout(300)  # the first test waits for Spark to start
 

@@ -12,8 +12,8 @@ from tests.support.spark import Following, records
 
 from towpath.errors import BadValue, OffsetOutOfRange, UnknownPartition, UnknownTopic
 from towpath.log import Log, NewRecord, Record
-from towpath.log.spark_columns import SCHEMA
-from towpath.log.spark_source import read_batch, read_stream
+from towpath.log.spark.columns import SCHEMA
+from towpath.log.spark.source import read_batch, read_stream
 
 Follow = Callable[..., Following]
 

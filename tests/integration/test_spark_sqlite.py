@@ -18,12 +18,10 @@ from tests.support.spark import Following, records
 from towpath.db import open_database
 from towpath.errors import BadSettings, LogUnavailable, TopicReplaced
 from towpath.log import NewRecord
-from towpath.log.spark_columns import ARROW_SCHEMA, SCHEMA
-from towpath.log.spark_file import LogFile, Range
-from towpath.log.spark_offsets import SourceOffset
-from towpath.log.spark_source import read_batch, read_stream
-from towpath.log.spark_sqlite import SourceOptions, StreamReader
-from towpath.log.sqlite_log import SqliteLog
+from towpath.log.spark.columns import ARROW_SCHEMA, SCHEMA
+from towpath.log.spark.source import read_batch, read_stream
+from towpath.log.spark.sqlite import FileRange, LogFile, SourceOffset, SourceOptions, StreamReader
+from towpath.log.sqlite.log import SqliteLog
 from towpath.settings import DatabaseSettings, LogSettings
 
 Follow = Callable[..., Following]
@@ -61,7 +59,7 @@ def test_large_records_come_a_few_at_a_time(log: SqliteLog, file: LogFile) -> No
     """Ten thousand of them at once would need more memory than a worker has."""
     topic = log.create_topic("t", 1)
     log.append("t", new(*(bytes(3 * MIB) for _ in range(5)), b"small"))
-    batches = list(file.batches(Range("t", topic.id, 0, 0, 6)))
+    batches = list(file.batches(FileRange("t", topic.id, 0, 0, 6)))
     assert [batch.column("offset").to_pylist() for batch in batches] == [[0, 1], [2, 3], [4, 5]]
 
 
@@ -71,7 +69,7 @@ def test_holes_are_passed_over(log: SqliteLog, file: LogFile) -> None:
     database: Any = log.database
     with database.transaction() as tx:
         tx._connection.execute("update log_record set place = place + 1000000000 where place & 3 = 2")
-    batches = list(file.batches(Range("t", topic.id, 1, 0, 2_000_000_000)))
+    batches = list(file.batches(FileRange("t", topic.id, 1, 0, 2_000_000_000)))
     assert [batch.column("offset").to_pylist() for batch in batches] == [[0, 1], [1_000_000_002]]
 
 
@@ -80,7 +78,7 @@ def test_deleted_records_are_not_read_though_their_room_is_not_free_yet(log: Sql
     log.append("t", new(b"0", b"1", b"2"))
     with log.database.transaction() as tx:
         log.topic_store.move_start(tx, log.topic_store.partition(tx, "t", 0).id, 2)
-    [batch] = file.batches(Range("t", topic.id, 0, 0, 3))
+    [batch] = file.batches(FileRange("t", topic.id, 0, 0, 3))
     assert batch.column("offset").to_pylist() == [2]
 
 
@@ -88,7 +86,7 @@ def test_topic_that_is_deleted_while_it_is_read_is_noticed(log: SqliteLog, file:
     """Without the look at the end a task would give a part of its range for the whole."""
     topic = log.create_topic("t", 1)
     log.append("t", new(*(bytes(3 * MIB) for _ in range(3))))
-    reading = file.batches(Range("t", topic.id, 0, 0, 3))
+    reading = file.batches(FileRange("t", topic.id, 0, 0, 3))
     next(reading)
     log.delete_topic("t")
     with pytest.raises(TopicReplaced):
@@ -107,7 +105,7 @@ def test_reader_takes_topics_that_join_its_checkpoint_and_leaves_those_that_are_
     assert reader.reportLatestOffset() is None
     reached = reader.latestOffset(begun.to_json(), reader.getDefaultReadLimit())
     assert reached == SourceOffset(now.ids, {("b", 0): 2, ("c", 0): 2}).to_json() == reader.reportLatestOffset()
-    assert [task.wanted for task in reader.partitions(begun.to_json(), reached)] == [Range("c", ids["c"], 0, 0, 2)]
+    assert [task.wanted for task in reader.partitions(begun.to_json(), reached)] == [FileRange("c", ids["c"], 0, 0, 2)]
     reader.stop()
 
 

@@ -11,11 +11,11 @@ from tests.support.pausing import pause_without_a_lock
 from tests.support.spawned import Absent, Broken, Hand, Late, Missing, Patient, Rig, is_spawned
 from tests.support.tables import by_hand, events
 
-from towpath.actors import spawning
-from towpath.actors.spawned import SpawnedStore
+from towpath.actors.spawner import launch as spawning
+from towpath.actors.spawner.store import SpawnedStore
 from towpath.errors import DatabaseUnavailable, RequestDied
 from towpath.queue.payload import new_id
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_one_process_works_on_all_that_waits_and_ends(rig: Rig) -> None:

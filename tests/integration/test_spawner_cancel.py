@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from tests.support.spawned import Hand, Rig, Stubborn, is_spawned
 
-from towpath.actors.phase import Phase
+from towpath.actors.instance import Phase
 from towpath.errors import RequestDied
 from towpath.queue import MessageState
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @pytest.mark.part("kills")

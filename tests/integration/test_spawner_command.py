@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.spawned import Rig, command, is_spawned
 
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 ECHO = """
 import json, os, sys

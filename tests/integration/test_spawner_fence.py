@@ -10,25 +10,23 @@ import pytest
 from tests.support.spawned import Hand, Rig
 from tests.support.tables import rows
 
+from towpath.actors.actor import Sleep
 from towpath.actors.instance import MAIN
-from towpath.actors.next_step import Sleep
-from towpath.actors.spawned import SpawnedStore
-from towpath.actors.spawner_desk import Desk
-from towpath.actors.spawner_states import Launch
-from towpath.actors.spawning import EXIT_REPLACED, Children, Life
-from towpath.actors.spawning_environment import Task
+from towpath.actors.spawner.launch import EXIT_REPLACED, ProcessLife, SpawnedChildren, SpawnTask
+from towpath.actors.spawner.spawner import Launch, SpawnedControl
+from towpath.actors.spawner.store import SpawnedStore
 from towpath.actors.turn import Turn
 from towpath.errors import DatabaseUnavailable
 from towpath.queue.payload import new_id
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 SPAWNER = "actor:hand:main"
-TASK = Task("hand", "main", Hand.inbox, Hand.entry, (), 0.3, 1.0)
+TASK = SpawnTask("hand", "main", Hand.inbox, Hand.entry, (), 0.3, 1.0)
 
 
-def run(rig: Rig, launch_id: str) -> Life:
+def run(rig: Rig, launch_id: str) -> ProcessLife:
     """Start a process of a launch, as a host would, and wait for its end."""
-    child = Children().start(rig.runtime.settings, TASK, SPAWNER, launch_id)
+    child = SpawnedChildren().start(rig.runtime.settings, TASK, SPAWNER, launch_id)
     rig.pids.add(child.pid)
     wait_until(lambda: child.life().is_alive is False, 60, "the end of the process")
     return child.life()
@@ -92,12 +90,12 @@ def test_the_one_that_has_shown_itself_counts(rig: Rig, tmp_path: Path) -> None:
     with rig.runtime.database.transaction() as tx:
         SpawnedStore(rig.runtime.database).begin(tx, SPAWNER, Hand.inbox, launch_id)
     question = rig.send(Hand, ["hold", str(gate)])
-    Children().start(rig.runtime.settings, TASK, SPAWNER, launch_id)
+    SpawnedChildren().start(rig.runtime.settings, TASK, SPAWNER, launch_id)
     row = rig.wait_row(Hand, lambda row: row.percent == 40)
-    others = Children()
+    others = SpawnedChildren()
     other = others.start(rig.runtime.settings, TASK, SPAWNER, launch_id)
     wait_until(lambda: other.life().exit_code == EXIT_REPLACED, 60, "the end of the second one")
-    assert Desk(a_turn(rig, 1), others, 1.0).life(row, launch_id).is_alive
+    assert SpawnedControl(a_turn(rig, 1), others, 1.0).life(row, launch_id).is_alive
     gate.touch()
     assert rig.outbox.wait(question, 60).payload == "held"
 

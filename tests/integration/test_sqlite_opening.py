@@ -8,7 +8,7 @@ from pathlib import Path
 from queue import Empty
 from typing import Any
 
-from towpath.db.sqlite import SqliteDatabase
+from towpath.db.sqlite.database import SqliteDatabase
 
 PROCESSES = 6
 FILES = 40

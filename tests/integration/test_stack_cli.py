@@ -18,10 +18,10 @@ import pytest
 from tests.support.cli import CommandLine
 
 from towpath import settings
+from towpath.core import os_processes as processes
 from towpath.spark.artifacts import exclusively
-from towpath.stack import processes
-from towpath.stack.ports import free_port
-from towpath.testing.waiting import wait_until
+from towpath.stack.daemon import free_port
+from towpath.testing.clock import wait_until
 
 TOWPATH = [sys.executable, "-m", "towpath"]
 
@@ -97,7 +97,7 @@ def test_a_stranger_with_the_number_of_a_server_is_not_touched(command: CommandL
     data_dir = Path(found["data_dir"])
     lines = (data_dir / "postmaster.pid").read_text().split("\n")
     os.kill(found["pids"][0], signal.SIGQUIT)
-    wait_until(lambda: processes.find(found["pids"][0]) is None)
+    wait_until(lambda: processes.find_process(found["pids"][0]) is None)
     (data_dir / "postmaster.pid").write_text("\n".join([str(os.getpid()), *lines[1:]]))
     assert item(command, "postgres")["state"] == "stopped"
     command.ok("stack", "down")

@@ -13,10 +13,10 @@ import pytest
 from towpath.errors import FetchFailed
 from towpath.spark import artifacts
 from towpath.spark.java import find_java
-from towpath.stack import elasticsearch_home
-from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.stack import search as elasticsearch_home
+from towpath.stack.search import ElasticsearchServer
 from towpath.stack.server import Server
-from towpath.stack.server_user import current_user
+from towpath.stack.user import current_user
 
 pytestmark = pytest.mark.part("kills")
 

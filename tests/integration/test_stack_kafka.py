@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from towpath.errors import ServerFailed
+from towpath.stack.daemon import free_port
 from towpath.stack.kafka import KafkaServer
-from towpath.stack.ports import free_port
 from towpath.stack.server import Server
 from towpath.testing.proxy import CuttingProxy
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from towpath.spark import cluster_secret
+from towpath.core import os_processes as processes
+from towpath.spark import cluster as cluster_secret
 from towpath.spark.artifacts import cache_directory
-from towpath.stack import processes
 from towpath.stack.server import Server
 from towpath.stack.spark_cluster import SparkCluster
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.part("kills")
 
@@ -34,7 +34,7 @@ context.stop()
 SESSION = """
 from towpath.settings import SparkSettings
 from towpath.spark.session import build_session
-from towpath.stack import processes
+from towpath.core import os_processes as processes
 
 secret = "".join(["not", "for", "everybody"])
 conf = {"spark.authenticate": "true", "spark.authenticate.secret": secret}

@@ -20,8 +20,8 @@ from steady.preload import Preload, preload
 from steady.round import Load, Round
 from steady.stopper import look
 
+from towpath.testing.clock import wait_until
 from towpath.testing.servers import postgres_server
-from towpath.testing.waiting import wait_until
 
 pytestmark = pytest.mark.realtime
 

@@ -18,12 +18,11 @@ from tests.support.supervised import LONG_SILENT_S, ROOT, WAIT_S, WORKER, Keepin
 
 from towpath.runtime import Runtime
 from towpath.settings import Settings
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duties_wanted import Place, duties_wanted
-from towpath.supervision.duty_state import DutyState
-from towpath.supervision.launchers.docker_container import DockerOptions, container_config
-from towpath.supervision.launchers.launch_spec import LaunchSpec, Limits
-from towpath.testing.waiting import wait_until
+from towpath.supervision.duties.model import DeathKind, DutyState
+from towpath.supervision.duties.plan import Installation, duties_wanted
+from towpath.supervision.launchers.docker import DockerOptions, container_config
+from towpath.supervision.launchers.launcher import LaunchSpec, ProcessLimits
+from towpath.testing.clock import wait_until
 
 CONTAINED: dict[str, Any] = {"launcher": "docker", "image": IMAGE, "environment": PATHS}
 
@@ -39,10 +38,10 @@ def test_the_example_of_the_how_to_makes_a_container() -> None:
     page = (ROOT / "docs/how-to/supervise-docker.md").read_text(encoding="utf-8")
     [example] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     settings = Settings(**tomllib.loads(example))
-    wanted = {each.name: each for each in duties_wanted(settings, Place(ROOT))}
+    wanted = {each.name: each for each in duties_wanted(settings, Installation(ROOT))}
     spec = wanted["orders"].spec
     launch = LaunchSpec(
-        "orders", 1, "abc", spec.command, spec.environment, limits=Limits(**spec.limits), image=spec.image
+        "orders", 1, "abc", spec.command, spec.environment, limits=ProcessLimits(**spec.limits), image=spec.image
     )
     config = container_config(launch, DockerOptions(network=settings.supervision.docker_network))
     assert breach(CONTAINER_CONFIG, config) is None

@@ -12,21 +12,17 @@ import pytest
 from tests.support.quiet import Quiet, shift
 from tests.support.tables import by_hand, events, rows
 
-from towpath.clock import MICROS
+from towpath.core.clock import MICROS
 from towpath.db import Database, Transaction
 from towpath.errors import DatabaseError, IllegalDutyMove, NotCoordinator, TowpathError, UnknownDuty
 from towpath.runtime import Runtime
-from towpath.supervision.death import DeathStore, NewDeath
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duty import Duty, DutySpec, Wanted
-from towpath.supervision.duty_state import DutyMove, DutyState
-from towpath.supervision.duty_store import DutyStore
-from towpath.supervision.term import TermStore
-from towpath.supervision.term_keeper import TermKeeper
+from towpath.supervision.duties.model import DeathKind, Duty, DutyMove, DutySpec, DutyState, NewDuty
+from towpath.supervision.duties.store import DeathStore, DutyStore, NewDeath
+from towpath.supervision.term import TermKeeper, TermStore
 
 LEASE_S = 60.0
 SPEC = DutySpec(("sleep", "60"))
-WANTED = Wanted("orders", "flow", "here", SPEC)
+WANTED = NewDuty("orders", "flow", "here", SPEC)
 
 
 @pytest.fixture
@@ -132,7 +128,7 @@ def new_id() -> str:
 def in_state(database: Database, store: DutyStore, state: DutyState, name: str = "orders") -> Duty:
     """A duty that came there by moves."""
     with database.transaction() as tx:
-        duty = store.want(tx, Wanted(name, "flow", "here", SPEC), "ann", "try")
+        duty = store.want(tx, NewDuty(name, "flow", "here", SPEC), "ann", "try")
         if state is DutyState.WAITING:
             return duty
         if state is DutyState.STOPPED:
@@ -307,7 +303,7 @@ def test_wanting_again_takes_over_what_runs(database: Database, store: DutyStore
     with database.transaction() as tx:
         same = store.want(tx, WANTED, "bob", "again")
         assert (same.state, same.launch_id, same.is_replaced) == (DutyState.READY, ready.launch_id, False)
-        other = store.want(tx, Wanted("orders", "flow", "here", DutySpec(("sleep", "61"))), "bob", "changed")
+        other = store.want(tx, NewDuty("orders", "flow", "here", DutySpec(("sleep", "61"))), "bob", "changed")
         assert (other.state, other.is_replaced, other.spec.command) == (DutyState.READY, True, ("sleep", "61"))
         store.tell_to_stop(tx, other)
         again = store.end(tx, other)
@@ -319,7 +315,7 @@ def test_wanting_what_does_not_run_starts_it_anew(database: Database, store: Dut
     for state in (DutyState.STOPPED, DutyState.FAILED):
         in_state(database, store, state, state)
         with database.transaction() as tx:
-            duty = store.want(tx, Wanted(state, "flow", "here", SPEC), "bob", "again")
+            duty = store.want(tx, NewDuty(state, "flow", "here", SPEC), "bob", "again")
         assert (duty.state, duty.wish, duty.early_deaths, duty.who) == (DutyState.WAITING, "run", 0, "bob")
 
 
@@ -419,7 +415,7 @@ def test_the_term_is_read(quiet: Quiet) -> None:
 def test_the_desk_of_duties(runtime: Runtime) -> None:
     """What people wish is written down with who and why, and what is not named any more is to stop."""
     desk = runtime.duties
-    other = Wanted("mail", "command", "here", SPEC)
+    other = NewDuty("mail", "command", "here", SPEC)
     assert desk.want([WANTED, other], who="ann", why="begin") == []
     assert desk.want([WANTED, other], who="ann", why="again") == []
     assert desk.want([WANTED], who="bob", why="without mail") == ["mail"]

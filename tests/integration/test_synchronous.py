@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 from tests.support.tables import events, message_row, rows, states
 
-from towpath.events import EventKind
+from towpath.core.events import EventKind
 from towpath.queue import Message, MessageState, is_aborted
-from towpath.queue.synchronous import SynchronousInbox
+from towpath.queue.consumers import SynchronousInbox
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.support.tables import states
 
-from towpath.db.queries import Query
+from towpath.db.database import Query
 from towpath.errors import DatabaseError
 from towpath.runtime import Runtime
 

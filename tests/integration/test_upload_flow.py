@@ -14,9 +14,9 @@ from tests.support.uploads import open_upload, received, send_input, send_upload
 
 import towpath
 from towpath import Flow, collect, result, topic
+from towpath.core.events import EventKind
 from towpath.errors import ResultsGone
-from towpath.events import EventKind
-from towpath.flow.error_record import ErrorRecord
+from towpath.flow.records.errors import ErrorRecord
 from towpath.runtime import Runtime
 from towpath.stack.postgres import PostgresServer
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.programs import run_together
 
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 ASKER = """
 with towpath.connect(database=database, queue={"poll_s": 3600}) as runtime:

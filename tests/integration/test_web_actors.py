@@ -16,9 +16,9 @@ from tests.support.sweep import sweep
 from tests.support.tables import events, rows
 
 from towpath.actors import End
-from towpath.actors.phase import Phase
+from towpath.actors.instance import Phase
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 ACTORS, SCHEDULES = f"{API}/actors", f"{API}/schedules"
 CODE = "tests.support.actors"

@@ -13,13 +13,13 @@ from tests.support.roles import MAY
 from tests.support.sweep import sweep
 from tests.support.tables import rows
 
-from towpath.access.role import Role, Scope
+from towpath.access.roles import Role, Scope
 from towpath.errors import DatabaseUnavailable
 from towpath.runtime import Runtime
 from towpath.web.app import ROUTERS, build_app
-from towpath.web.asking import scopes_of
-from towpath.web.frame import SECURITY_HEADERS
-from towpath.web.model import GATEWAY, PREFIX
+from towpath.web.auth import scopes_of
+from towpath.web.failures import GATEWAY, PREFIX
+from towpath.web.middleware import SECURITY_HEADERS
 
 OPEN = {"/healthz", "/readyz", "/metrics", "/complaints"}  # these two look for themselves
 
@@ -164,7 +164,7 @@ def test_a_fault_inside_is_one_sentence(
     assert error_of(answer)["code"] == "unexpected"
     assert "ZeroDivision" not in answer.text
     assert answer.headers["x-request-id"] == "r-42"
-    [record] = [each for each in caplog.records if each.name == "towpath.web.frame"]
+    [record] = [each for each in caplog.records if each.name == "towpath.web.middleware"]
     assert record.exc_info is not None
     assert record.__dict__["request_id"] == "r-42"
 

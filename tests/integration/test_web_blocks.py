@@ -22,7 +22,7 @@ SAID = {"target": "orders", "document": "order-7", "text": "not mine", "contact"
 @pytest.fixture
 def runtime(make_runtime: Callable[..., Runtime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runtime:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("towpath.maintenance.fetched.shared_directory", lambda: tmp_path / "shared")
+    monkeypatch.setattr("towpath.admin.cleanup.shared_directory", lambda: tmp_path / "shared")
     return make_runtime(
         log={"url": f"sqlite:///{tmp_path}/topics.db"},
         complaints={"public": True, "per_minute": 0.6},  # so slow that a busy machine does not wait for the next one

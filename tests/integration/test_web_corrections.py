@@ -14,14 +14,13 @@ from tests.support.spawned import CALM
 from tests.support.tables import rows
 from tests.support.taught import NO_CITY, city_rule, teach, without_city
 
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.corrections.rule import Rule
-from towpath.desk.masking import MASK
-from towpath.desk.rehearsals import INBOX, NAME, Rehearser
-from towpath.notify.notice import Notice, NoticeKind
+from towpath.desk.cases.model import Case, CaseState
+from towpath.desk.corrections.model import CorrectionRule
+from towpath.desk.masks import MASK
+from towpath.desk.rehearsal_queue import INBOX, NAME, Rehearser
+from towpath.notify.model import Notice, NoticeKind
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 DESK = f"{API}/desk"
 
@@ -48,7 +47,7 @@ def viewer(runtime: Runtime, world: World) -> Client:
 
 
 @pytest.fixture
-def rule(world: World) -> Rule:
+def rule(world: World) -> CorrectionRule:
     return city_rule(teach(world.runtime))
 
 
@@ -59,7 +58,7 @@ def bad(world: World) -> Case:
 # Corrections
 
 
-def test_a_rule_is_listed_turned_on_used_and_reverted(operator: Client, world: World, rule: Rule) -> None:
+def test_a_rule_is_listed_turned_on_used_and_reverted(operator: Client, world: World, rule: CorrectionRule) -> None:
     listed = operator.get(f"{DESK}/rules", params={"flow": FLOW, "state": "suggested"}).json()["items"]
     assert rule.id in {item["rule"] for item in listed}
     assert operator.get(f"{DESK}/rules", params={"state": "on"}).json() == {"items": []}
@@ -80,7 +79,7 @@ def test_a_rule_is_listed_turned_on_used_and_reverted(operator: Client, world: W
     assert (off.status_code, error_of(off)["code"]) == (409, "illegal_rule_move")
 
 
-def test_the_same_key_turns_a_rule_on_once(operator: Client, world: World, rule: Rule) -> None:
+def test_the_same_key_turns_a_rule_on_once(operator: Client, world: World, rule: CorrectionRule) -> None:
     body = {"why": "checked it"}
     answers = [operator.ask(f"/desk/rules/{rule.id}/on", body, idempotency_key="k") for _ in range(3)]
     assert {answer.status_code for answer in answers} == {200}
@@ -89,7 +88,7 @@ def test_the_same_key_turns_a_rule_on_once(operator: Client, world: World, rule:
     assert len(events) == 1
 
 
-def test_a_revert_that_was_cut_off_goes_on(operator: Client, world: World, rule: Rule) -> None:
+def test_a_revert_that_was_cut_off_goes_on(operator: Client, world: World, rule: CorrectionRule) -> None:
     operator.ask(f"/desk/rules/{rule.id}/on", {"why": "checked it"})
     case = bad(world)
     operator.ask("/desk/cases/correct", {"cases": [case.id], "why": "the rule says so", "replays": False})
@@ -101,7 +100,7 @@ def test_a_revert_that_was_cut_off_goes_on(operator: Client, world: World, rule:
     assert world.read(case).edit == 0
 
 
-def test_roles_and_bad_input_of_rules(operator: Client, viewer: Client, rule: Rule) -> None:
+def test_roles_and_bad_input_of_rules(operator: Client, viewer: Client, rule: CorrectionRule) -> None:
     for act in ("on", "off", "revert"):
         refused = viewer.ask(f"/desk/rules/{rule.id}/{act}", {"why": "x"})
         assert (refused.status_code, error_of(refused)["code"]) == (403, "not_allowed")
@@ -113,7 +112,7 @@ def test_roles_and_bad_input_of_rules(operator: Client, viewer: Client, rule: Ru
     assert viewer.get(f"{DESK}/rules/{rule.id}/touched", params={"before": "x"}).status_code == 422
 
 
-def test_suggestions_of_a_case(operator: Client, world: World, rule: Rule) -> None:
+def test_suggestions_of_a_case(operator: Client, world: World, rule: CorrectionRule) -> None:
     case = bad(world)
     found = operator.get(f"{DESK}/cases/{case.seq}/suggestions").json()
     [field] = found["fields"]
@@ -124,7 +123,9 @@ def test_suggestions_of_a_case(operator: Client, world: World, rule: Rule) -> No
     assert operator.get(f"{DESK}/cases/{'0' * 8}/suggestions").status_code == 404
 
 
-def test_what_is_hidden_stays_hidden_in_corrections(operator: Client, viewer: Client, world: World, rule: Rule) -> None:
+def test_what_is_hidden_stays_hidden_in_corrections(
+    operator: Client, viewer: Client, world: World, rule: CorrectionRule
+) -> None:
     """Evidence, suggestions, what was touched, the reason of the edit and the history all quote values."""
     operator.ask(f"/desk/rules/{rule.id}/on", {"why": "checked it"})
     case = bad(world)
@@ -143,7 +144,7 @@ def test_what_is_hidden_stays_hidden_in_corrections(operator: Client, viewer: Cl
     assert [each["after"] for each in touched] == ['"München"']
 
 
-def test_pages_of_what_was_touched(operator: Client, world: World, rule: Rule) -> None:
+def test_pages_of_what_was_touched(operator: Client, world: World, rule: CorrectionRule) -> None:
     operator.ask(f"/desk/rules/{rule.id}/on", {"why": "checked it"})
     cases = [bad(world) for _ in range(5)]
     operator.ask("/desk/cases/correct", {"cases": [case.id for case in cases], "why": "all", "replays": False})
@@ -159,7 +160,7 @@ def test_pages_of_what_was_touched(operator: Client, world: World, rule: Rule) -
     assert sorted(seen) == sorted(case.id for case in cases)
 
 
-def test_the_report_of_a_flow(operator: Client, world: World, rule: Rule) -> None:
+def test_the_report_of_a_flow(operator: Client, world: World, rule: CorrectionRule) -> None:
     operator.ask(f"/desk/rules/{rule.id}/on", {"why": "checked it"})
     case = bad(world)
     operator.ask("/desk/cases/correct", {"cases": [case.id], "why": "all"})
@@ -170,7 +171,7 @@ def test_the_report_of_a_flow(operator: Client, world: World, rule: Rule) -> Non
 
 
 def test_a_bulk_job_of_corrections_is_counted_and_asked_for(
-    operator: Client, viewer: Client, world: World, rule: Rule
+    operator: Client, viewer: Client, world: World, rule: CorrectionRule
 ) -> None:
     bad(world)
     asked = {"kind": "correct", "selection": {"flow": FLOW}, "rule": rule.id}

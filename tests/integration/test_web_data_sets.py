@@ -11,7 +11,7 @@ from tests.support.http import API, Client, MakeClient, error_of
 from tests.support.same_json import printed
 from tests.support.tables import events, rows
 
-from towpath.catalog.directory import make_directory, place_of
+from towpath.catalog.data_sets.directory import make_directory, place_of
 from towpath.queue.payload import new_id
 from towpath.runtime import Runtime
 

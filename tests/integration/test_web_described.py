@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("described")
     with pytest.MonkeyPatch.context() as patch, console_runtime(home) as runtime:
         patch.setenv("XDG_CACHE_HOME", str(home / "cache"))  # what is cleaned is nothing of this machine
-        patch.setattr("towpath.maintenance.fetched.shared_directory", lambda: home / "shared")
+        patch.setattr("towpath.admin.cleanup.shared_directory", lambda: home / "shared")
         ConsoleWorld(runtime, home).fill()
         key = make_key(runtime)
         known = known_of(Client(runtime, key))

@@ -10,11 +10,9 @@ from tests.support.desk_world import FLOW, World
 from tests.support.http import API, Client, error_of, make_key
 from tests.support.tables import rows
 
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.notify.notice import Notice, NoticeKind
+from towpath.desk.cases.model import Case, CaseState
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.notify.model import Notice, NoticeKind
 from towpath.runtime import Runtime
 
 DESK = f"{API}/desk"
@@ -206,11 +204,10 @@ def test_groups(operator: Client, world: World) -> None:
 
 
 def test_pages_of_groups(operator: Client, world: World) -> None:
-    from towpath.flow.codes import ErrorCode
-    from towpath.flow.failure import Failure
+    from towpath.flow.failures import ErrorCode, RecordFailure
 
     for word in ("alpha", "beta", "gamma"):
-        world.case(failure=Failure(ErrorCode.TRANSFORM_FAILED, word, "KeyError", f"no {word}"))
+        world.case(failure=RecordFailure(ErrorCode.TRANSFORM_FAILED, word, "KeyError", f"no {word}"))
     seen, cursor = [], None
     while True:
         params: dict[str, Any] = {"limit": 1} | ({} if cursor is None else {"before": cursor})
@@ -287,7 +284,7 @@ def test_who_may_not_see_a_field_neither_edits_nor_searches_it(make_desk: Any) -
     for path, sent in (("jobs/count", search), ("jobs", {**search, "why": "x"})):
         assert operator.post(f"{DESK}/{path}", json=sent).status_code == 403
     title = "no price for Bonn"
-    told = world.cases(1, failure=Failure(ErrorCode.NOT_VALID, "price", "ValueError", title))[0]
+    told = world.cases(1, failure=RecordFailure(ErrorCode.NOT_VALID, "price", "ValueError", title))[0]
     with runtime.database.transaction() as tx:
         data = {"flow": FLOW, "group": told.group_id, "title": title}
         said = Notice(NoticeKind.GROUP_FOUND, f"{FLOW}/1", f"group 1 of {FLOW} is new: {title}", data)

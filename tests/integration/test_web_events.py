@@ -12,8 +12,8 @@ from tests.support.http import API, Client, MakeClient, error_of
 from tests.support.sweep import sweep
 from tests.support.tables import by_hand, rows
 
-from towpath.db.searching import STRETCH
-from towpath.events import Event, EventKind
+from towpath.core.events import Event, EventKind
+from towpath.db.paging import STRETCH
 from towpath.runtime import Runtime
 
 START = datetime(2026, 3, 1, tzinfo=UTC)

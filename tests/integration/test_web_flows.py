@@ -18,12 +18,12 @@ from tests.support.same_json import printed
 from tests.support.sweep import sweep
 from tests.support.tables import events, rows
 
-from towpath.flow.audit import bounded
-from towpath.flow.delivery import batch_hash
-from towpath.flow.ledger import Ledger
-from towpath.flow.pilot import Pilot, PilotState
-from towpath.flow.positions import Positions, Range
-from towpath.flow.stage_store import StageStore
+from towpath.flow.audit import audit as bounded
+from towpath.flow.delivery.ids import batch_hash
+from towpath.flow.delivery.ledger import Ledger
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.stage import StageMachine, StageState
+from towpath.flow.stage.store import StageStore
 from towpath.runtime import Runtime
 
 FLOWS = f"{API}/flows"
@@ -91,11 +91,11 @@ def configured(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("TOWPATH_LOG__URL", log_url)
 
 
-def put(life: Life, move: Callable[[Pilot, int], Pilot]) -> None:
+def put(life: Life, move: Callable[[StageMachine, int], StageMachine]) -> None:
     """Bring the stage into a state."""
     now, owner = life.database.now(), life.stage.owner
     with life.database.transaction() as tx:
-        life.stages.save_pilot(tx, FLOW, STAGE, owner, move(Pilot.new(now).started(now), now))
+        life.stages.save_pilot(tx, FLOW, STAGE, owner, move(StageMachine.new(now).started(now), now))
 
 
 def another_stage(runtime: Runtime, batches: int) -> None:
@@ -107,7 +107,7 @@ def another_stage(runtime: Runtime, batches: int) -> None:
         stages.take(tx, FLOW, "late", owner)
         stages.new_generation(tx, stage, owner, checkpoint="/d", starting=Positions.of([]), topics={})
     for number in range(batches):
-        positions = Positions.of([Range("late", "id", 0, number, number + 1)])
+        positions = Positions.of([OffsetRange("late", "id", 0, number, number + 1)])
         hash = batch_hash(FLOW, "late", 1, number, positions)
         with runtime.database.transaction() as tx:
             ledger.snapshot(tx, FLOW, "late", 1, number, hash, positions)
@@ -134,7 +134,7 @@ def test_the_list(viewer: Client, life: Life, command: CommandLine, configured: 
 def test_one_flow(viewer: Client, life: Life, command: CommandLine, configured: None) -> None:
     life.send("loaded", "failed")
     life.run_batch()
-    life.add_gap(life.snapshot(), Range(TOPIC, life.topic.id, 0, 2, 4))
+    life.add_gap(life.snapshot(), OffsetRange(TOPIC, life.topic.id, 0, 2, 4))
     shown = viewer.get(ONE).json()
     assert printed(command, "flow", "show", FLOW).items() <= shown.items()
     [stage] = shown["stages"]
@@ -224,7 +224,7 @@ def test_something_is_asked_of_a_flow(
     what: str, body: dict[str, Any], operator: Client, life: Life, runtime: Runtime
 ) -> None:
     is_halted = what == "resume"
-    put(life, lambda pilot, now: pilot.halted("why", now) if is_halted else pilot.moved(PilotState.EXTRACT, now))
+    put(life, lambda pilot, now: pilot.halted("why", now) if is_halted else pilot.moved(StageState.EXTRACT, now))
     answer = operator.ask(f"/flows/{FLOW}/{what}", {**body, "why": "maintenance"})
     [item] = answer.json()["items"]
     assert (answer.status_code, item["wish"]["kind"], item["is_done"]) == (200, what, False)
@@ -250,7 +250,7 @@ def test_something_is_asked_of_a_flow(
 def test_what_cannot_be_asked(
     path: str, body: dict[str, Any], status: int, code: str, operator: Client, life: Life, runtime: Runtime
 ) -> None:
-    put(life, lambda pilot, now: pilot.moved(PilotState.EXTRACT, now))
+    put(life, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
     answer = operator.ask(f"/flows/{path}", {**body, "why": "x"})
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
     assert life.stage.wish is None
@@ -272,7 +272,7 @@ def test_a_viewer_asks_for_nothing(what: str, viewer: Client, life: Life, runtim
 
 
 def test_a_wish_is_made_once_under_one_key(operator: Client, life: Life, runtime: Runtime) -> None:
-    put(life, lambda pilot, now: pilot.moved(PilotState.EXTRACT, now))
+    put(life, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
     answers = [operator.ask(f"/flows/{FLOW}/pause", idempotency_key="k") for _ in range(2)]
     assert answers[0].json() == answers[1].json()
     assert len(events(runtime.database, "flow_asked_by_hand")) == 1
@@ -340,7 +340,7 @@ def test_counting_is_given_up_in_time(viewer: Client, life: Life, monkeypatch: p
     """Progress is told each record here, and the time is over by then."""
     life.send("loaded", "loaded")
     life.run_batch()
-    monkeypatch.setattr("towpath.flow.audit.counting.TELL_EVERY", 1)
+    monkeypatch.setattr("towpath.flow.audit.view.TELL_EVERY", 1)
     found = viewer.get(f"{ONE}/audit", params={"within_s": 1e-9}).json()
     assert found["counted"] is None
     assert f"towpath audit {FLOW}" in found["why"]

@@ -12,13 +12,11 @@ from tests.support.http import API, Client, MakeClient, error_of, make_key
 from tests.support.supervised import BROKEN, HOST, LONG_SILENT_S, WORKER, Keeping, keeping, sections
 from tests.support.tables import by_hand, events, rows
 
-from towpath.desk.masking import MASK
+from towpath.desk.masks import MASK
 from towpath.runtime import Runtime
-from towpath.supervision.death import DeathStore, NewDeath
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duty import DutySpec, Wanted
-from towpath.supervision.duty_state import DutyState
-from towpath.testing.waiting import wait_until
+from towpath.supervision.duties.model import DeathKind, DutySpec, DutyState, NewDuty
+from towpath.supervision.duties.store import DeathStore, NewDeath
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture
@@ -54,7 +52,7 @@ def kept(runtime: Runtime) -> Iterator[Keeping]:
 def wanted(runtime: Runtime) -> Runtime:
     """Two things that have to run; nobody sees to it."""
     spec = DutySpec(("sleep", "600"), environment={"PASSWORD": "hunter2"})
-    named = [Wanted("worker", "command", HOST, spec), Wanted("far", "command", "moon", spec)]
+    named = [NewDuty("worker", "command", HOST, spec), NewDuty("far", "command", "moon", spec)]
     runtime.duties.want(named, who="ann", why="begin")
     return runtime
 
@@ -221,7 +219,7 @@ def test_what_cannot_be_done_is_said(make_client: MakeClient, wanted: Runtime) -
 def test_a_log_whose_launcher_is_away(make_client: MakeClient, runtime: Runtime) -> None:
     """That is no fault of ours: a Docker engine that does not answer, and a launcher that this process has not."""
     specs = {name: DutySpec(("sleep", "600"), launcher=name, image="x") for name in ("docker", "kubernetes")}
-    wanted = [Wanted(name, "command", HOST, spec) for name, spec in specs.items()]
+    wanted = [NewDuty(name, "command", HOST, spec) for name, spec in specs.items()]
     runtime.duties.want(wanted, who="ann", why="x")
     by_hand(runtime.database, "update duty set handle = name || '/abc'")
     client = make_client("viewer")
@@ -251,7 +249,7 @@ def test_who_may_not_see_all_fields_sees_no_last_words(
 ) -> None:
     """What a process writes may quote a record."""
     runtime = make_runtime(**settings, desk={"masked": {"shop": ["city"]}, "sees_masked": "admin"})
-    runtime.duties.want([Wanted("worker", "command", HOST, DutySpec(("true",)))], who="ann", why="begin")
+    runtime.duties.want([NewDuty("worker", "command", HOST, DutySpec(("true",)))], who="ann", why="begin")
     died(runtime, "worker")
     by_hand(runtime.database, "update duty set trouble = 'no luck 0'")
     masked, admin = Client(runtime, make_key(runtime, "operator")), Client(runtime, make_key(runtime, "admin"))

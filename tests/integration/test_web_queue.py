@@ -13,7 +13,7 @@ from tests.support.http import API, Client, MakeClient, error_of, make_key
 from tests.support.sweep import sweep
 from tests.support.tables import by_hand, events, message_row, rows
 
-from towpath.desk.masking import MASK
+from towpath.desk.masks import MASK
 from towpath.queue import MessageState
 from towpath.queue.payload import new_id
 from towpath.runtime import Runtime
@@ -589,7 +589,7 @@ def test_reap_and_clean(make_client: MakeClient, make_runtime: Callable[..., Run
 
 def wait_for_clock(runtime: Runtime, like: Runtime) -> None:
     """Others read a shift of the clock a moment later."""
-    from towpath.testing.waiting import wait_until
+    from towpath.testing.clock import wait_until
 
     wait_until(lambda: runtime.database.now() >= like.database.now() - 1_000_000, 10, "the shifted clock")
 

@@ -12,12 +12,12 @@ from tests.support.http import API, Client, MakeClient, error_of, make_key
 from tests.support.same_json import printed
 from tests.support.sweep import sweep
 
-from towpath.desk.masking import MASK
-from towpath.flow.stage_store import StageStore
+from towpath.desk.masks import MASK
+from towpath.flow.stage.store import StageStore
 from towpath.flow.topics import FlowTopics
 from towpath.log import NewRecord
+from towpath.operations import topics as topic_reading
 from towpath.runtime import Runtime
-from towpath.web import topic_reading
 
 TOPICS = f"{API}/topics"
 FLOW = "shop"

@@ -10,10 +10,10 @@ from tests.support.tables import message_row, rows, states
 
 from towpath.errors import BadName
 from towpath.queue import Answer, GiveBack, Message, MessageState, is_aborted
+from towpath.queue.consumers import Worker
 from towpath.queue.inbox import LONGEST_REASON
-from towpath.queue.worker import Worker
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @pytest.fixture(params=["synchronous", "asynchronous"])

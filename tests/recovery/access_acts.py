@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import towpath
-from towpath.access.audit_store import Asked
-from towpath.access.changes import Answer, Change, Idempotency
+from towpath.access.changes import AuditRequest, ChangeAnswer, Idempotency, RequestedChange
+from towpath.core.logs import configure
 from towpath.errors import RequestRunning
-from towpath.logs import configure
-from towpath.notify.notice import Notice, NoticeKind
+from towpath.notify.model import Notice, NoticeKind
 from towpath.runtime import Runtime
 from towpath.settings import LoggingSettings
-from towpath.testing.journal import Journal
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_until
+from towpath.testing.queue_ledger import Journal
 
 KEY = Idempotency("the-key", "0" * 64)
 
@@ -32,15 +31,15 @@ def main() -> None:
 def add_user(runtime: Runtime, journal: Journal) -> None:
     """Ask for a user with an idempotency key, as the HTTP interface does."""
     access = runtime.access
-    asked = Asked("ada", "key:1", "add user", "bob", "r-1")
+    asked = AuditRequest("ada", "key:1", "add user", "bob", "r-1")
 
     def act() -> Any:
         journal.write(did="acted")
         return access.add_user("bob", "viewer", who="ada", why="a test")
 
-    change = Change(act, lambda made: Answer(201, (made or access.user("bob")).name))
+    change = RequestedChange(act, lambda made: ChangeAnswer(201, (made or access.user("bob")).name))
 
-    def answered() -> Answer | None:
+    def answered() -> ChangeAnswer | None:
         try:
             return access.changes.make(asked, change, KEY)
         except RequestRunning:

@@ -14,17 +14,17 @@ from typing import Any
 
 import towpath
 from towpath import Runtime, settings
+from towpath.core.logs import configure
 from towpath.db.processes import leave_at_once
 from towpath.errors import ClaimLost, DuplicateMessage, ProcessDead, RequestDied
-from towpath.logs import configure
-from towpath.queue import GiveBack, Message, MessageState, caretaker, janitor, outbox
-from towpath.queue.state import TERMINAL
-from towpath.queue.worker import Worker
+from towpath.queue import GiveBack, Message, MessageState, janitor, outbox
+from towpath.queue import janitor as caretaker
+from towpath.queue.consumers import Worker
+from towpath.queue.states import TERMINAL
 from towpath.settings import LoggingSettings
-from towpath.testing.journal import Journal
-from towpath.testing.ledger import Ledger, read_ledger
+from towpath.testing.clock import wait_for_handler, wait_until, wait_while_it_goes_on
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_for_handler, wait_until, wait_while_it_goes_on
+from towpath.testing.queue_ledger import Journal, QueueLedger, read_ledger
 
 INBOX = "work"
 ASKER = "asker"
@@ -40,7 +40,7 @@ def main() -> None:
     told = order()
     journal = Journal(Path(told["journal"]))
     # Small portions, so that a handful of messages passes a point more than once.
-    outbox.MOST_PER_COMMIT = caretaker.MOST_PER_COMMIT = janitor.MOST_PER_COMMIT = told["portion"]
+    outbox.MOST_PER_COMMIT = caretaker.MOST_FREED_PER_COMMIT = janitor.MOST_PER_COMMIT = told["portion"]
     with _connect(told, journal) as runtime:
         ACTS[told["act"]](runtime, journal, told.get("args", {}))
 
@@ -231,7 +231,7 @@ def _states(runtime: Runtime) -> list[object]:
 
 
 def _is_at_rest(runtime: Runtime) -> bool:
-    ledger: Ledger = read_ledger(runtime.database)
+    ledger: QueueLedger = read_ledger(runtime.database)
     return (
         all(message.state in TERMINAL for message in ledger.asked)
         and [p.id for p in ledger.processes if p.state == "alive"] == [runtime.process().id]

@@ -8,25 +8,20 @@ import orjson
 from tests.support.desk import STAGE, DeskFlow, Heard, take_all
 
 import towpath
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.corrections import edits
-from towpath.desk.corrections.discovery import discover
-from towpath.desk.corrections.edits import learn_edits
-from towpath.desk.corrections.evidence_store import EvidenceStore
-from towpath.desk.corrections.fields import flattened
-from towpath.desk.corrections.learning import Learning
-from towpath.desk.corrections.mender import LearnedMender
-from towpath.desk.corrections.rule_store import RuleStore
-from towpath.desk.corrections.tally import Taken, Wanted
-from towpath.desk.edit_store import EditStore
-from towpath.desk.mending import Made
-from towpath.desk.opening import open_intake
-from towpath.desk.selection import Selection
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.flow.positions import Range
-from towpath.logs import configure
+from towpath.core.logs import configure
+from towpath.desk.background import open_intake
+from towpath.desk.cases.model import CaseSelection, CaseState
+from towpath.desk.cases.store import CaseStore
+from towpath.desk.corrections import learner as edits
+from towpath.desk.corrections.act import LearnedAutoEditor
+from towpath.desk.corrections.learner import Learner, discover, learn_edits
+from towpath.desk.corrections.model import flattened
+from towpath.desk.corrections.store import EvidenceStore, RuleStore
+from towpath.desk.corrections.tally import AcceptedTally, TallyScope
+from towpath.desk.edits import EditStore
+from towpath.desk.policies.rules import RuleEdit
+from towpath.flow.delivery.positions import OffsetRange
+from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.policy import Rule as PolicyRule
 from towpath.policy import correct
 from towpath.runtime import Runtime
@@ -35,7 +30,7 @@ from towpath.testing.processes import leave_with_parent, order
 
 FLOW = "shop"
 BY: dict[str, Any] = {"who": "ada", "why": "mended"}
-NO_CITY = Failure(ErrorCode.NOT_VALID, "orders", "schema", "field city: expected string not null, found null")
+NO_CITY = RecordFailure(ErrorCode.NOT_VALID, "orders", "schema", "field city: expected string not null, found null")
 CITIES = {"10115": "Berlin", "80331": "München", "20095": "Hamburg", "01067": "Dresden"}
 RECORDS, STEP = 400, 100
 EDITS = 5
@@ -64,7 +59,9 @@ def prepare(runtime: Runtime) -> None:
     found = discover(FLOW, [flattened(each) for each in documents()])
     with runtime.database.transaction() as tx:
         rules = RuleStore(runtime.database).add(tx, found)
-        EvidenceStore(runtime.database).add(tx, FLOW, taken=Taken(Wanted.of(found))(map(orjson.dumps, documents())))
+        EvidenceStore(runtime.database).add(
+            tx, FLOW, taken=AcceptedTally(TallyScope.of(found))(map(orjson.dumps, documents()))
+        )
     for rule in rules:
         runtime.corrections.turn_on(rule.id, **BY)
     flow = DeskFlow(runtime)
@@ -74,26 +71,26 @@ def prepare(runtime: Runtime) -> None:
     for case in _open_cases(runtime)[:EDITS]:
         _edit(runtime, case.id, {"id": case.offset, "postcode": list(CITIES)[case.offset % 4], "city": "Ulm"})
         _resolve(runtime, case.id)
-    mender = LearnedMender(runtime.database)
+    mender = LearnedAutoEditor(runtime.database)
     for case in _open_cases(runtime):
         made = mender.automatic(FLOW, STAGE, bad(case.offset), NO_CITY)
         assert made is not None
         with runtime.database.transaction() as tx:
             EditStore(runtime.database).add(tx, case.id, 1, made.value, who=made.who, why=made.why)
             CaseStore(runtime.database).set_edit(tx, case.id, 1, frm_edit=0)
-            mender.made(tx, [Made(case.id, 1, 1, made)])
+            mender.made(tx, [RuleEdit(case.id, 1, 1, made)])
         _resolve(runtime, case.id)
 
 
 def learn(runtime: Runtime) -> None:
     """Count range by range, as after a run of Spark, from where counting ended."""
-    learning = Learning(runtime.database, runtime.events, runtime.event_log, lambda: runtime.log, runtime.spark)
-    store, wanted = EvidenceStore(runtime.database), Wanted.of(learning.rules_of(FLOW))
+    learning = Learner(runtime.database, runtime.events, runtime.event_log, lambda: runtime.log, runtime.spark)
+    store, wanted = EvidenceStore(runtime.database), TallyScope.of(learning.rules_of(FLOW))
     with runtime.database.read() as tx:
         begin = store.positions(tx, FLOW).get(("id", 0), 0)
     for start in range(begin, RECORDS, STEP):
-        counts = Taken(wanted)(map(orjson.dumps, documents(start, start + STEP)))
-        learning.commit(FLOW, counts, [Range("orders", "id", 0, start, start + STEP)])
+        counts = AcceptedTally(wanted)(map(orjson.dumps, documents(start, start + STEP)))
+        learning.commit(FLOW, counts, [OffsetRange("orders", "id", 0, start, start + STEP)])
 
 
 def learn_from_edits(runtime: Runtime) -> None:
@@ -102,7 +99,7 @@ def learn_from_edits(runtime: Runtime) -> None:
 
 
 def judge(runtime: Runtime) -> None:
-    Learning(runtime.database, runtime.events, runtime.event_log, lambda: runtime.log, runtime.spark).judge()
+    Learner(runtime.database, runtime.events, runtime.event_log, lambda: runtime.log, runtime.spark).judge()
 
 
 def take_in(runtime: Runtime) -> None:
@@ -117,12 +114,12 @@ def take_in(runtime: Runtime) -> None:
 
 def _intake(runtime: Runtime) -> Any:
     parts = (runtime.settings, runtime.database, lambda: runtime.log, runtime.events, runtime.event_log, Heard())
-    return open_intake(*parts, LearnedMender(runtime.database))
+    return open_intake(*parts, LearnedAutoEditor(runtime.database))
 
 
 def _open_cases(runtime: Runtime) -> list[Any]:
     with runtime.database.read() as tx:
-        found = CaseStore(runtime.database).page(tx, Selection(states=(CaseState.OPEN,)), 100)
+        found = CaseStore(runtime.database).page(tx, CaseSelection(states=(CaseState.OPEN,)), 100)
     return sorted(found, key=lambda case: case.offset)
 
 

@@ -8,18 +8,16 @@ from typing import Any
 from tests.support.desk_world import FAILURE, World
 
 import towpath
-from towpath.desk import bulk_run
-from towpath.desk.archive import Archive
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.job import Job
-from towpath.desk.job_state import JobKind, JobState
-from towpath.desk.selection import Selection
-from towpath.logs import configure
+from towpath.core.logs import configure
+from towpath.desk.actions import job_run as bulk_run
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.actions.job_store import BulkJob, JobState
+from towpath.desk.cases.model import Case, CaseSelection, CaseState
+from towpath.desk.groups.model import Archive
 from towpath.runtime import Runtime
 from towpath.settings import LoggingSettings
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_until
 
 SETTLE_S = 45.0
 CASES, PORTION = 11, 3
@@ -68,9 +66,11 @@ def prepare(world: World) -> None:
     world.case(failure=FAILURE._replace(step="tax"))
     world.desk.operate.replay([_case(world, 2).id], delay_s=3600, **BY)
     world.desk.operate.replay([_case(world, 7).id], **BY)
-    world.desk.jobs.plan(JobKind.REPLAY, Selection(ids=(_case(world, 3).id,)), name="counted", **BY)
-    world.desk.jobs.plan(JobKind.REPLAY, Selection(ids=(_case(world, 4).id,)), name="begun", begin=True, **BY)
-    paused = world.desk.jobs.plan(JobKind.REPLAY, Selection(ids=(_case(world, 5).id,)), name="paused", begin=True, **BY)
+    world.desk.jobs.plan(JobKind.REPLAY, CaseSelection(ids=(_case(world, 3).id,)), name="counted", **BY)
+    world.desk.jobs.plan(JobKind.REPLAY, CaseSelection(ids=(_case(world, 4).id,)), name="begun", begin=True, **BY)
+    paused = world.desk.jobs.plan(
+        JobKind.REPLAY, CaseSelection(ids=(_case(world, 5).id,)), name="paused", begin=True, **BY
+    )
     world.desk.jobs.pause(paused.id, **BY)
 
 
@@ -78,7 +78,7 @@ def _case(world: World, seq: int) -> Case:
     return world.desk.cases.find(str(seq))
 
 
-def _job(world: World, name: str) -> Job:
+def _job(world: World, name: str) -> BulkJob:
     return next(job for job in world.desk.jobs.page() if job.name == name)
 
 
@@ -107,7 +107,7 @@ ACTS: dict[str, Callable[[World], object]] = {
     "merge groups": lambda world: world.desk.groups.merge(1, _case(world, CASES + 2).group_id, **BY),
     "split a group": _split,
     "begin a job": lambda world: world.desk.jobs.begin(_job(world, "counted").id, **BY),
-    "plan a job": lambda world: world.desk.jobs.plan(JobKind.ABANDON, Selection(), name="new", begin=True, **BY),
+    "plan a job": lambda world: world.desk.jobs.plan(JobKind.ABANDON, CaseSelection(), name="new", begin=True, **BY),
     "pause a job": lambda world: world.desk.jobs.pause(_job(world, "begun").id, **BY),
     "resume a job": lambda world: world.desk.jobs.resume(_job(world, "paused").id, **BY),
     "abort a job": lambda world: world.desk.jobs.abort(_job(world, "begun").id, **BY),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.support.sending_clients import Client, connected, opened
 
 import towpath
-from towpath.boundary.gateway import Gateway
-from towpath.logs import configure
+from towpath.core.logs import configure
+from towpath.gateway.service import Gateway
 from towpath.settings import LoggingSettings
 from towpath.testing.processes import leave_with_parent, order
 

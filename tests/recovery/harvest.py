@@ -27,14 +27,13 @@ from examples.harvest.station import begin_to_watch
 from examples.harvest.web.server import SmallWeb
 from examples.harvest.workflow import HARVEST, PARTS, Begin, Harvest, Plan
 
-from towpath.actors.instance import Instance
-from towpath.actors.phase import LIVE
-from towpath.actors.spawned import Spawned, spawned_of
+from towpath.actors.instance import LIVE, Instance
+from towpath.actors.spawner.store import Spawned, spawned_of
 from towpath.catalog import DataSetState
-from towpath.catalog.directory import directory_of
+from towpath.catalog.data_sets.directory import directory_of
 from towpath.errors import UnknownActor
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 RUN_S = 900.0  # on a machine with a lot else to do
 ROOT = Path(__file__).resolve().parents[2]

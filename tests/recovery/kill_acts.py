@@ -17,10 +17,10 @@ from typing import Any, cast
 import towpath
 from towpath import Flow, index, topic
 from towpath.errors import NotTheOnlyOne
-from towpath.flow.flow_run import FlowRun
+from towpath.flow.run.flow_run import FlowRun
 from towpath.runtime import Runtime
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import leave_with_parent
-from towpath.testing.waiting import wait_until
 
 FLOW, TOPIC, INDEX = "orders", "orders", "orders"
 GOOD, NOT_JSON, RAISING, REFUSED = "good", "not JSON", "raising", "refused"

@@ -21,21 +21,20 @@ from tests.support.leases import LONG_LEASE
 
 import towpath
 from towpath.flow.audit.audit import Audit
-from towpath.flow.codes import ErrorCode
-from towpath.flow.error_record import ErrorRecord
-from towpath.flow.ledger import Ledger
-from towpath.flow.ledger_row import Batch
-from towpath.flow.pilot import Pilot
-from towpath.flow.stage_store import StageStore
+from towpath.flow.delivery.ledger import Batch, Ledger
+from towpath.flow.failures import ErrorCode
+from towpath.flow.records.errors import ErrorRecord
+from towpath.flow.stage import StageMachine
+from towpath.flow.stage.store import StageStore
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
-from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.stack.daemon import free_port
 from towpath.stack.kafka import KafkaServer
-from towpath.stack.ports import free_port
+from towpath.stack.search import ElasticsearchServer
 from towpath.testing import servers
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildProcess
 from towpath.testing.proxy import CuttingProxy
-from towpath.testing.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 PARTITIONS = 2
@@ -121,7 +120,7 @@ class Rig:
     # What is seen of it
 
     @property
-    def pilot(self) -> Pilot:
+    def pilot(self) -> StageMachine:
         database = self.runtime.database
         with database.read() as tx:
             [stage] = StageStore(database).list(tx, FLOW)

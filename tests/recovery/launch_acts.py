@@ -6,12 +6,9 @@ import random
 from pathlib import Path
 from typing import Any
 
-from towpath.supervision.launchers.docker_container import DockerOptions
-from towpath.supervision.launchers.docker_engine import DockerEngine
-from towpath.supervision.launchers.docker_launcher import DockerLauncher
-from towpath.supervision.launchers.launch_spec import LaunchSpec
-from towpath.supervision.launchers.launcher import Launcher, LookedState
-from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
+from towpath.supervision.launchers.docker import DockerEngine, DockerLauncher, DockerOptions
+from towpath.supervision.launchers.launcher import Launcher, LaunchSpec, LaunchState
+from towpath.supervision.launchers.subprocess import SubprocessLauncher
 from towpath.testing.processes import leave_with_parent, order
 
 
@@ -56,7 +53,7 @@ def storm(launcher: Launcher, specs: list[LaunchSpec], acts: int, chance: random
             launcher.stop(handle, chance.choice([0.0, 0.1]))
         elif chance.random() < 0.2:
             launcher.kill(handle)
-            assert launcher.look(handle).state is LookedState.ENDED
+            assert launcher.look(handle).state is LaunchState.ENDED
         else:
             launcher.wait([handle], chance.choice([0.0, 0.05]))
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from towpath.db import open_database
 from towpath.log import Log, NewRecord, open_log, portions
 from towpath.settings import DatabaseSettings, LogSettings
-from towpath.testing.journal import Entry, Journal, entries
 from towpath.testing.processes import leave_with_parent, order
+from towpath.testing.queue_ledger import Entry, Journal, entries
 
 SOURCE, LEFT, RIGHT = "source", "left", "right"
 BATCHES = 6

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.recovery.acts import ASKER, INBOX
 from tests.recovery.stage import Stage
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 
 
 @dataclass(frozen=True)

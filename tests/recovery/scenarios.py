@@ -6,7 +6,7 @@ from tests.recovery.scenario import Scenario
 from tests.recovery.traffic import Handling, HandlingInBatches, HandlingSeveral, Sending, SendingMany
 from tests.recovery.upkeep import Cleaning, Freeing, Migrating, Operating, Reaping
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 
 ONE = (1,)
 # What a single statement does (claim, give back or finish a notice) is its own commit: "before" is then after it.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from tests.support.actors import Counter, Parent
 
 import towpath
-from towpath.actors.schedule import Outcome
-from towpath.logs import configure
+from towpath.actors.schedules.model import ScheduleOutcome
+from towpath.core.logs import configure
 from towpath.runtime import Runtime
 from towpath.settings import LoggingSettings
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_until
 
 
 def has_run(runtime: Runtime) -> bool:
-    return all(each.outcome is Outcome.ENDED for each in runtime.actors.schedules.list())
+    return all(each.outcome is ScheduleOutcome.ENDED for each in runtime.actors.schedules.list())
 
 
 def is_clean(runtime: Runtime) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from tests.support.sent import Sent
 
 import towpath
-from towpath.desk import lane_run, sending_parts
-from towpath.logs import configure
+from towpath.core.logs import configure
+from towpath.desk.replay import outbox as sending_parts
+from towpath.desk.replay import replayer as lane_run
 from towpath.settings import LoggingSettings
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_until
 
 SETTLE_S = 45.0
 PORTION = 4

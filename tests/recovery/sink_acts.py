@@ -13,12 +13,14 @@ from typing import Any
 
 from tests.support.units import attempt, place, unit
 
-from towpath.flow.sinks import file_formats, table_parts, table_writer
-from towpath.flow.sinks.files import files
-from towpath.flow.sinks.index import index
-from towpath.flow.sinks.sink import Deliveries, Place, Sink
-from towpath.flow.sinks.table import table
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.sinks.files import formats as file_formats
+from towpath.flow.sinks.files.sink import files
+from towpath.flow.sinks.index.sink import index
+from towpath.flow.sinks.sink import Deliveries, Sink, WriterContext
+from towpath.flow.sinks.table import writer as table_parts
+from towpath.flow.sinks.table import writer as table_writer
+from towpath.flow.sinks.table.sink import table
 from towpath.testing.processes import leave_with_parent, order
 
 OFFSETS = range(12)
@@ -50,7 +52,7 @@ def handed(kind: str, options: Mapping[str, Any]) -> list[Deliveries]:
     return found
 
 
-def write_unit(kind: str, options: Mapping[str, Any], at: Place) -> list[int]:
+def write_unit(kind: str, options: Mapping[str, Any], at: WriterContext) -> list[int]:
     """One attempt; returns the offsets of what was refused."""
     table_parts.PART_ROWS = table_writer.PORTION_ROWS = PART
     return sorted(
@@ -58,7 +60,7 @@ def write_unit(kind: str, options: Mapping[str, Any], at: Place) -> list[int]:
     )
 
 
-def stop_in_the_middle(kind: str, options: Mapping[str, Any], at: Place) -> None:
+def stop_in_the_middle(kind: str, options: Mapping[str, Any], at: WriterContext) -> None:
     """Hand over all but the last, stop as a process that is swapped out does, and go on when woken."""
     table_parts.PART_ROWS = PART
     file_formats.BUFFER_BYTES = 1

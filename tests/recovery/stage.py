@@ -12,13 +12,19 @@ from typing import Any, Self
 from tests.support.leases import LONG_LEASE, LONG_LEASE_S
 
 from towpath import Runtime, Settings, settings
-from towpath.events import EventKind
+from towpath.core.events import EventKind
 from towpath.queue import MessageState
-from towpath.testing.accounting import handled_again, problems
-from towpath.testing.journal import Entry, entries
-from towpath.testing.ledger import Ledger, read_ledger, verify_schema
+from towpath.testing.clock import wait_until, wait_while_it_goes_on
 from towpath.testing.processes import WAIT_S, ChildProcess
-from towpath.testing.waiting import wait_until, wait_while_it_goes_on
+from towpath.testing.queue_ledger import (
+    Entry,
+    QueueLedger,
+    entries,
+    handled_again,
+    problems,
+    read_ledger,
+    verify_schema,
+)
 
 ROOT = Path(__file__).parents[2]
 POLLING = {"poll_s": 0.5, "caretaker_s": 0.05}
@@ -124,10 +130,10 @@ class Stage:
     def sent(self) -> set[str]:
         return {entry["id"] for entry in self.journal("sent")}
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> QueueLedger:
         return read_ledger(self.runtime.database)
 
-    def settled_ledger(self) -> Ledger:
+    def settled_ledger(self) -> QueueLedger:
         """The complete tables at the end, after the checks that hold whatever happened.
 
         Each claim that a death left behind was freed once, by the name of who died; of these, what had been handled was

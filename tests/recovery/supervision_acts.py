@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import towpath
-from towpath.logs import configure
+from towpath.core.logs import configure
 from towpath.settings import LoggingSettings
-from towpath.supervision import stopped_watch
+from towpath.supervision.duties import process_control as stopped_watch
 from towpath.testing.processes import leave_with_parent, order
 
 LONGEST_S = 300.0

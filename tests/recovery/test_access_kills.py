@@ -13,10 +13,10 @@ from tests.support.receivers import Hook, webhook
 from tests.support.tables import events, rows
 
 import towpath
-from towpath.crash import CrashPoint as P
+from towpath.core.crash import CrashPoint as P
 from towpath.runtime import Runtime
-from towpath.testing.journal import entries
 from towpath.testing.processes import ChildProcess
+from towpath.testing.queue_ledger import entries
 
 REQUEST_POINTS = (P.REQUEST_TAKEN, P.REQUEST_MADE, P.REQUEST_ANSWERED)
 NOTICE_POINTS = (P.NOTICES_BEFORE_COMMIT, P.NOTICES_AFTER_COMMIT)

@@ -15,8 +15,8 @@ from tests.support.flows import World
 from tests.support.sending_clients import gateway_sections, taken_records
 
 import towpath
-from towpath.access.block_rule import BlockAction, BlockMatch
-from towpath.crash import CrashPoint as P
+from towpath.blocks.rule import BlockAction, BlockMatch
+from towpath.core.crash import CrashPoint as P
 from towpath.runtime import Runtime
 from towpath.testing.processes import ChildProcess
 

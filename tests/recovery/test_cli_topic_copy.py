@@ -13,12 +13,12 @@ import pytest
 from tests.support.commands import run
 from tests.support.logs import everything
 
-from towpath.crash import VARIABLE
+from towpath.core.crash import VARIABLE
 from towpath.db import open_database
 from towpath.log import Log, NewRecord, open_log
 from towpath.settings import DatabaseSettings, LogSettings
 from towpath.stack.kafka import KafkaServer
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 PARTITIONS = 3
 RECORDS = 300

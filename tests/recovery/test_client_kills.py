@@ -14,9 +14,9 @@ from tests.support.commands import run
 from tests.support.gateway_server import COLUMNS, Gateway, expected, gateway, readings
 from tests.support.given_results import RESULTS_STREAM, closing_upload, give, send_results
 
-from towpath.boundary.state import UploadState
-from towpath.crash import VARIABLE
-from towpath.crash import CrashPoint as P
+from towpath.core.crash import VARIABLE
+from towpath.core.crash import CrashPoint as P
+from towpath.gateway.uploads.model import UploadState
 
 SEND_POINTS = {
     P.CLIENT_STATE_WRITTEN: 1,

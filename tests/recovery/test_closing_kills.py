@@ -17,12 +17,12 @@ from tests.support.tables import events
 from tests.support.upload_scene import FIRST, SECOND, Scene, connected, sections
 from tests.support.uploads import open_upload, received, send_input, state_of
 
-from towpath.crash import CrashPoint as P
+from towpath.core.crash import CrashPoint as P
 from towpath.errors import NotTheOnlyOne
 from towpath.runtime import Runtime
 from towpath.stack.postgres import PostgresServer
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildProcess
-from towpath.testing.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

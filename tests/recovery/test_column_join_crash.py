@@ -10,12 +10,12 @@ import pytest
 from tests.integration.test_column_join import HOUR, balance, bought, loaded, one, send, watermarks
 from tests.support.flows import World
 
-from towpath import crash
-from towpath.crash import Armed, CrashPoint
+from towpath.core import crash
+from towpath.core.crash import Armed, CrashPoint
+from towpath.flow.delivery.places import RecordPlace
 from towpath.flow.flow import Flow
-from towpath.flow.place import Place
-from towpath.flow.stateful.column_cells import join_key
-from towpath.flow.stateful.packets import SHARDS
+from towpath.flow.stateful.column_state import join_key
+from towpath.flow.stateful.operators import SHARDS
 
 
 def beside(id: int) -> int:
@@ -65,4 +65,9 @@ def test_nothing_is_lost_or_doubled(embedded: World) -> None:
         ("Unmatched", "bought-payments"): 1,
     }
     found = balance(embedded, flow)
-    assert (found[Place.LOADED], found[Place.AGGREGATED], found[Place.FAILED], found[Place.JOINING]) == (2, 1, 3, 1)
+    assert (
+        found[RecordPlace.LOADED],
+        found[RecordPlace.AGGREGATED],
+        found[RecordPlace.FAILED],
+        found[RecordPlace.JOINING],
+    ) == (2, 1, 3, 1)

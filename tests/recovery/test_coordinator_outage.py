@@ -16,9 +16,8 @@ import towpath
 from towpath.errors import DatabaseUnavailable
 from towpath.runtime import Runtime
 from towpath.stack.postgres import PostgresServer
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duty_state import DutyState
-from towpath.testing.waiting import wait_until
+from towpath.supervision.duties.model import DeathKind, DutyState
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.realtime
 

@@ -13,7 +13,7 @@ from tests.support.desk import table
 from tests.support.leases import LONG_LEASE
 
 import towpath
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 from towpath.db import Database
 from towpath.runtime import Runtime
 from towpath.testing.processes import ChildProcess

@@ -11,12 +11,12 @@ from tests.recovery.scenario import fill
 from tests.recovery.stage import Stage
 from tests.support.shared_servers import own_postgres
 
+from towpath.core.events import EventKind
 from towpath.errors import DatabaseUnavailable
-from towpath.events import EventKind
 from towpath.queue import MessageState
 from towpath.stack.postgres import PostgresServer, StopMode
-from towpath.testing.accounting import problems
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
+from towpath.testing.queue_ledger import problems
 
 pytestmark = pytest.mark.realtime
 

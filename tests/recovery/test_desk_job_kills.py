@@ -16,12 +16,10 @@ from tests.support.tables import rows
 from tests.support.taught import NO_CITY, city_rule, teach, without_city
 
 import towpath
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 from towpath.db import Database
-from towpath.desk.case_state import CaseState
-from towpath.desk.job import Job
-from towpath.desk.job_state import JobState
-from towpath.desk.selection import Selection
+from towpath.desk.actions.job_store import BulkJob, JobState
+from towpath.desk.cases.model import CaseSelection, CaseState
 from towpath.runtime import Runtime
 from towpath.testing.processes import ChildProcess
 
@@ -193,8 +191,8 @@ def at(points: Mapping[CrashPoint, tuple[int, ...]]) -> list[str]:
 @pytest.fixture
 def kill_and_recover(
     desk_runtime: Runtime, oracle: World, sections: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, str], Job]:
-    def go(kind: str, crash_at: str) -> Job:
+) -> Callable[[str, str], BulkJob]:
+    def go(kind: str, crash_at: str) -> BulkJob:
         world = World(desk_runtime)
         for each in (world, oracle):
             begin(each, kind)
@@ -202,8 +200,8 @@ def kill_and_recover(
             dying.wait_killed()
         with child(sections, tmp_path, "carry out") as again:
             again.wait_done()
-        monkeypatch.setattr("towpath.desk.bulk_run.FILL", desk_acts.PORTION)
-        monkeypatch.setattr("towpath.desk.bulk_run.PORTION", desk_acts.PORTION)
+        monkeypatch.setattr("towpath.desk.actions.job_run.FILL", desk_acts.PORTION)
+        monkeypatch.setattr("towpath.desk.actions.job_run.PORTION", desk_acts.PORTION)
         with oracle.hosted():
             oracle.ended(oracle.desk.jobs.page()[0])
         wait_for_rest(oracle)
@@ -215,7 +213,7 @@ def kill_and_recover(
 
 def wait_for_rest(world: World) -> None:
     with world.hosted():
-        from towpath.testing.waiting import wait_until
+        from towpath.testing.clock import wait_until
 
         wait_until(lambda: desk_acts.is_done(world), timeout_s=30)
 
@@ -227,7 +225,7 @@ def begin(world: World, kind: str) -> None:
     world.cases(CASES - 1, failure=NO_CITY, values=[without_city(number) for number in range(CASES - 1)])
     other = world.case(flow="gone")
     job, arguments = JOBS[kind]
-    chosen = Selection(states=(CaseState.OPEN,))
+    chosen = CaseSelection(states=(CaseState.OPEN,))
     world.desk.jobs.plan(job, chosen, arguments=arguments, name="all", begin=True, **BY)
     assert other.seq == CASES
 
@@ -236,7 +234,7 @@ def begin(world: World, kind: str) -> None:
     "crash_at",
     [pytest.param(each, marks=() if each in GATE else pytest.mark.part("kills")) for each in at(JOB) + at(ACTOR)],
 )
-def test_a_bulk_job_survives_kill_at(crash_at: str, kill_and_recover: Callable[[str, str], Job]) -> None:
+def test_a_bulk_job_survives_kill_at(crash_at: str, kill_and_recover: Callable[[str, str], BulkJob]) -> None:
     """Kill during a replay: others lost what was not sent yet, or sent it twice (KurrentDB 2181)."""
     job = kill_and_recover("replay", crash_at)
     assert (job.state, job.cases, job.done, job.refused) == (JobState.FINISHED, CASES, CASES - 1, 1)
@@ -245,5 +243,5 @@ def test_a_bulk_job_survives_kill_at(crash_at: str, kill_and_recover: Callable[[
 @pytest.mark.parametrize("kind", ["replay later", "abandon", "correct"])
 @pytest.mark.parametrize("crash_at", at(dict.fromkeys(JOB, (1,)) | dict.fromkeys(WORK, (4,))))
 @pytest.mark.part("kills")
-def test_other_jobs_survive_kill_at(kind: str, crash_at: str, kill_and_recover: Callable[[str, str], Job]) -> None:
+def test_other_jobs_survive_kill_at(kind: str, crash_at: str, kill_and_recover: Callable[[str, str], BulkJob]) -> None:
     assert kill_and_recover(kind, crash_at).state is JobState.FINISHED

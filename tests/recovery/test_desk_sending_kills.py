@@ -13,12 +13,12 @@ from tests.support.leases import LONG_LEASE
 from tests.support.sent import Sent
 from tests.support.tables import rows
 
-from towpath.clock import MICROS
-from towpath.crash import CrashPoint
-from towpath.desk.case_state import CaseState
-from towpath.desk.lane import Beyond, Lane
-from towpath.desk.lane_run import lanes_group, releases_group
-from towpath.flow.reentry_record import CORRELATION, said_by
+from towpath.core.clock import MICROS
+from towpath.core.crash import CrashPoint
+from towpath.desk.cases.model import CaseState
+from towpath.desk.replay.lane import Lane, ReleasedAbove
+from towpath.desk.replay.replayer import lanes_group, releases_group
+from towpath.flow.records.reentry import CORRELATION, said_by
 from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[2]
@@ -172,4 +172,4 @@ def test_strict_survives_kill_at(crash_at: str, kill_and_recover: Callable[[str,
 
 
 def test_nothing_is_remembered_that_is_not_needed() -> None:
-    assert Beyond.from_json(Beyond((1, 2), (3,)).to_json()) == Beyond((1, 2), (3,))
+    assert ReleasedAbove.from_json(ReleasedAbove((1, 2), (3,)).to_json()) == ReleasedAbove((1, 2), (3,))

@@ -11,7 +11,7 @@ import pytest
 from tests.recovery.flow_acts import FILTERED, GOOD, RAISING, UNMET, orders
 from tests.support.flows import World
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 from tests.recovery.kill_rig import Rig, open_rig
 
-from towpath.flow.codes import ErrorCode
+from towpath.flow.failures import ErrorCode
 
 pytestmark = [
     pytest.mark.part("kills"),

@@ -13,7 +13,7 @@ import pytest
 from tests.recovery.kill_rig import BATCH, Rig, open_rig
 
 from towpath.flow.worker.breadcrumb import SUFFIX
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 KILLS = 15
 WAIT_S = 180

@@ -15,9 +15,9 @@ from tests.support.sending_clients import connected, gateway_sections, taken_rec
 from tests.support.tables import events, rows
 
 import towpath
-from towpath.boundary.gateway import Gateway
-from towpath.crash import CrashPoint as P
+from towpath.core.crash import CrashPoint as P
 from towpath.errors import SessionReplaced, UnknownUpload
+from towpath.gateway.service import Gateway
 from towpath.runtime import Runtime
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer

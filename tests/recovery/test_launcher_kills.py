@@ -13,14 +13,11 @@ from tests.recovery.stage import ROOT
 from tests.support.docker_engine.server import TestEngine
 from tests.support.launchers import IMAGE, LONG_S, Rig
 
-from towpath.crash import CrashPoint as P
-from towpath.supervision.launchers.docker_container import DockerOptions
-from towpath.supervision.launchers.docker_engine import DockerEngine
-from towpath.supervision.launchers.docker_launcher import DockerLauncher
-from towpath.supervision.launchers.launch_spec import LaunchSpec
-from towpath.supervision.launchers.launcher import LookedState
+from towpath.core.crash import CrashPoint as P
+from towpath.supervision.launchers.docker import DockerEngine, DockerLauncher, DockerOptions
+from towpath.supervision.launchers.launcher import LaunchSpec, LaunchState
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildProcess
-from towpath.testing.waiting import wait_until
 
 STARTER_POINTS = (P.LAUNCHER_DIRECTORY_MADE, P.LAUNCHER_HOME_MADE, P.LAUNCHER_KEEPER_SPAWNED, P.LAUNCHER_STARTED)
 KEEPER_POINTS = (P.KEEPER_BEFORE_BEGUN, P.KEEPER_BEGUN, P.KEEPER_STARTED, P.KEEPER_NOTED)
@@ -92,10 +89,10 @@ def test_a_starter_is_killed_and_another_ends_what_it_started(
     handle = rig.launcher.find(spec.launch_id)
     assert handle is not None
     rig.launcher.kill(handle)
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     before = begun(journal)
     rig.other.start(spec)
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     assert rig.kin(spec) == []
     assert begun(journal) == before
 
@@ -113,14 +110,14 @@ def test_a_keeper_is_killed_and_nothing_of_it_is_left(point: P, subprocess_rig: 
     looked = rig.launcher.look(handle)
     if point in BEGUN:
         assert code == 0
-        assert (looked.state, looked.reason) == (LookedState.ENDED, "its keeper was killed, and it died with it")
+        assert (looked.state, looked.reason) == (LaunchState.ENDED, "its keeper was killed, and it died with it")
         assert rig.kin(spec) == []
         rig.launcher.start(spec)
         assert rig.launcher.look(handle) == looked
     else:
         assert code == 1
         assert "LauncherAway" in starter.log_tail()
-        assert looked.state is LookedState.UNKNOWN
+        assert looked.state is LaunchState.UNKNOWN
         rig.launcher.start(spec)
         wait_until(lambda: begun(journal), LONG_S)
         assert rig.other.look(handle).is_running
@@ -182,7 +179,7 @@ def test_a_starter_of_a_container_is_killed_and_another_starts_it_again(
     assert rig.other.find(spec.launch_id) == handle
     assert rig.other.handles() == [handle]
     if point is P.CONTAINER_BEGUN:
-        assert rig.other.look(handle).state is LookedState.UNKNOWN
+        assert rig.other.look(handle).state is LaunchState.UNKNOWN
         assert begun(journal) == []
     else:
         wait_until(lambda: begun(journal), LONG_S)
@@ -199,10 +196,10 @@ def test_a_starter_of_a_container_is_killed_and_another_ends_it(
     handle = rig.launcher.find(spec.launch_id)
     assert handle is not None
     rig.launcher.kill(handle)
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     before = begun(journal)
     rig.other.start(spec)
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     assert begun(journal) == before
 
 
@@ -217,6 +214,6 @@ def test_who_ends_a_container_that_was_not_begun_is_killed_and_another_ends_it(
     handle = rig.launcher.find(spec.launch_id)
     assert handle is not None
     rig.launcher.kill(handle)
-    assert rig.other.look(handle).state is LookedState.ENDED
+    assert rig.other.look(handle).state is LaunchState.ENDED
     rig.other.start(spec)
     assert begun(journal) == []

@@ -16,14 +16,11 @@ from tests.recovery.stage import ROOT
 from tests.support.docker_engine.server import TestEngine
 from tests.support.launchers import IMAGE, LONG_S, PATHS, Rig
 
-from towpath.supervision.launchers.docker_container import DockerOptions
-from towpath.supervision.launchers.docker_engine import DockerEngine
-from towpath.supervision.launchers.docker_launcher import DockerLauncher
-from towpath.supervision.launchers.home import LaunchHome
-from towpath.supervision.launchers.kin import born
-from towpath.supervision.launchers.launch_spec import LaunchSpec
-from towpath.supervision.launchers.launcher import LookedState
-from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
+from towpath.supervision.launchers.docker import DockerEngine, DockerLauncher, DockerOptions
+from towpath.supervision.launchers.keeper_home import LaunchHome
+from towpath.supervision.launchers.launcher import LaunchSpec, LaunchState
+from towpath.supervision.launchers.process_tree import born
+from towpath.supervision.launchers.subprocess import SubprocessLauncher
 from towpath.testing.processes import ChildProcess
 
 LAUNCHES = 12
@@ -72,7 +69,7 @@ def test_no_launch_is_begun_twice(storm: tuple[Rig, dict[str, Any]], tmp_path: P
             hand.wait_done(4 * LONG_S)
     for handle in rig.other.handles():
         rig.other.kill(handle)
-        assert rig.other.look(handle).state is LookedState.ENDED
+        assert rig.other.look(handle).state is LaunchState.ENDED
     begun = Counter(journal.read_text().split())
     assert begun
     assert set(begun.values()) == {1}

@@ -13,12 +13,12 @@ from tests.recovery.log_acts import BATCH, BATCHES, GROUP, LEFT, RIGHT, SOURCE, 
 from tests.support.logs import Place, everything, values
 from tests.support.tables import rows
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 from towpath.log import Log
-from towpath.log.sqlite_log import SqliteLog
-from towpath.testing.journal import entries
+from towpath.log.sqlite.log import SqliteLog
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildProcess
-from towpath.testing.waiting import wait_until
+from towpath.testing.queue_ledger import entries
 
 ROOT = Path(__file__).parents[2]
 

@@ -25,7 +25,7 @@ from tests.recovery.test_schedule_kills import SCHEDULE_POINTS
 from tests.recovery.test_supervision_kills import SUPERVISION_POINTS
 from tests.support.databases import without_tables
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 
 # tests/integration/test_data_sets.py
 DATA_SET_POINTS = {point for point in CrashPoint if point.name.startswith("DATA_SET_")}

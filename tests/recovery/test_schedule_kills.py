@@ -12,9 +12,8 @@ from tests.support.actors import Count, Counter, Gather, Parent
 from tests.support.tables import events, rows
 
 import towpath
-from towpath.actors.schedule import Outcome
-from towpath.actors.schedule_rhythm import Interval
-from towpath.crash import CrashPoint as P
+from towpath.actors.schedules.model import Interval, ScheduleOutcome
+from towpath.core.crash import CrashPoint as P
 from towpath.runtime import Runtime
 from towpath.testing.processes import ChildProcess
 
@@ -59,16 +58,18 @@ def test_a_due_schedule_starts_once_in_spite_of_a_kill_at(point: P, runtime: Run
         killed.wait_killed()
     found = schedules.show("tick")
     if point is P.SCHEDULE_BEFORE_COMMIT:
-        assert (found.next_us, found.outcome) == (due, Outcome.NONE)
+        assert (found.next_us, found.outcome) == (due, ScheduleOutcome.NONE)
         assert rows(runtime.database, "message") == []
     else:
-        assert found.outcome is not Outcome.NONE  # sent, or taken already by another thread of the one that dies
+        assert (
+            found.outcome is not ScheduleOutcome.NONE
+        )  # sent, or taken already by another thread of the one that dies
     with child("run") as successor:
         successor.wait_done(90)
     history = runtime.actors.history("counter")[::-1]
     assert [(each.function, each.state) for each in history] == [("Count", "OK")] * 3 + [("End", "OK")]
     last = schedules.show("tick")
-    assert (last.last_run, last.outcome, last.skipped) == (history[0].id, Outcome.ENDED, 0)
+    assert (last.last_run, last.outcome, last.skipped) == (history[0].id, ScheduleOutcome.ENDED, 0)
     assert last.next_us is not None
     assert due is not None
     assert last.next_us == due + 2 * 3600 * 1_000_000

@@ -15,12 +15,11 @@ from tests.recovery.stage import Stage
 from tests.support.leases import LONG_LEASE_S
 from tests.support.pausing import pause_without_a_lock
 
+from towpath.core.events import EventKind
 from towpath.db.processes import EXIT_CODE_DEAD
-from towpath.events import EventKind
 from towpath.queue import MessageState
-from towpath.testing.accounting import problems
-from towpath.testing.ledger import verify_schema
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
+from towpath.testing.queue_ledger import problems, verify_schema
 
 # Who freezes while it writes to SQLite stops all writers until it thaws: it is frozen where it does not write.
 RARE_CARE = {"caretaker_s": 60}

@@ -19,9 +19,9 @@ from tests.recovery.sink_acts import OFFSETS, REFUSED, document, sink_of, write_
 from tests.support.table_home import Home, home_of
 from tests.support.units import delivery_ids, place, unit
 
-from towpath.crash import CrashPoint
-from towpath.flow.strategy import Strategy
-from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.core.crash import CrashPoint
+from towpath.flow.delivery.ids import Strategy
+from towpath.stack.search import ElasticsearchServer
 from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[2]
@@ -71,8 +71,8 @@ class Unit:
 @pytest.fixture(autouse=True)
 def _parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `write_unit` sets is set back."""
-    for name in ("table_parts.PART_ROWS", "table_writer.PORTION_ROWS"):
-        monkeypatch.setattr(f"towpath.flow.sinks.{name}", 4)
+    for name in ("PART_ROWS", "PORTION_ROWS"):
+        monkeypatch.setattr(f"towpath.flow.sinks.table.writer.{name}", 4)
 
 
 def consumed(home: Home, which: str) -> list[tuple[int, bytes]]:

@@ -18,7 +18,7 @@ from tests.support.spark import Following
 
 from towpath.db import open_database
 from towpath.log import Log, NewRecord, open_log
-from towpath.log.spark_source import read_stream
+from towpath.log.spark.source import read_stream
 from towpath.settings import DatabaseSettings, LogSettings
 
 Follow = Callable[..., Following]
@@ -32,7 +32,7 @@ from pathlib import Path
 from tests.support.spark import Following
 from towpath.db import open_database
 from towpath.log import open_log
-from towpath.log.spark_source import read_stream
+from towpath.log.spark.source import read_stream
 from towpath.settings import DatabaseSettings, LogSettings, SparkSettings
 from towpath.spark.session import build_session
 

@@ -13,10 +13,10 @@ import pytest
 from tests.support.spawned import CALM, JOURNAL, Hand, Rig, is_spawned
 from tests.support.tables import by_hand
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 from towpath.runtime import Runtime
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildProcess
-from towpath.testing.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 

@@ -16,12 +16,11 @@ from tests.support.supervised import LONG_SILENT_S, WAIT_S, WORKER, Keeping, end
 from tests.support.tables import events, rows, states
 
 import towpath
-from towpath.crash import CrashPoint as P
+from towpath.core.crash import CrashPoint as P
 from towpath.runtime import Runtime
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duty_state import DutyState
+from towpath.supervision.duties.model import DeathKind, DutyState
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildProcess
-from towpath.testing.waiting import wait_until
 
 STARTING = (
     P.TERM_BEFORE_COMMIT,

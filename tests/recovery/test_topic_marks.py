@@ -11,11 +11,11 @@ from tests.recovery.topic_acts import NUMBERS, PIECES, write
 from tests.support.logs import Place as LogPlace
 from tests.support.marked import Bench
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 from towpath.errors import SinkError
-from towpath.flow.codes import Action, ErrorCode
-from towpath.flow.mark_topic import MarkTopic, Said
-from towpath.flow.sinks.topic_log import kept_logs
+from towpath.flow.delivery.marks import MarkTopic, PartManifest
+from towpath.flow.failures import Action, ErrorCode
+from towpath.flow.sinks.topic.logs import kept_logs
 from towpath.flow.topics import producer_of
 from towpath.log import Log
 from towpath.settings import Settings
@@ -133,7 +133,7 @@ def test_a_kept_producer_is_no_way_around_the_mark(bench: Bench, log: Log) -> No
         kept.write(bench.deliveries(*NUMBERS))
         rival = log.producer(producer_of(bench.flow, "stage", "output", bench.unit))
         with rival.transaction() as tx:
-            tx.append(bench.marks.name, bench.marks.records(bench.mark(), Said(len(NUMBERS)), rival.name))
+            tx.append(bench.marks.name, bench.marks.records(bench.mark(), PartManifest(len(NUMBERS)), rival.name))
         rival.close()
         with pytest.raises(SinkError, match="another attempt has written"):
             kept.finish()
@@ -149,7 +149,7 @@ def test_a_mark_behind_the_open_transaction_of_a_dead_task_is_found(
     dead = log.producer(producer_of(bench.flow, "stage", "output", "orders/1"))
     transaction = dead.transaction()
     tx = transaction.__enter__()
-    tx.append(bench.marks.name, bench.marks.records(bench.mark()._replace(unit="orders/1"), Said(0), dead.name))
+    tx.append(bench.marks.name, bench.marks.records(bench.mark()._replace(unit="orders/1"), PartManifest(0), dead.name))
     tx.flush()
     write(bench)
     assert bench.marks.since(bench.since) == set()

@@ -9,7 +9,7 @@ from tests.recovery.acts import INBOX
 from tests.recovery.scenario import Scenario, fill
 from tests.recovery.stage import Stage
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 from towpath.queue import MessageState
 from towpath.queue.payload import new_id
 

@@ -11,12 +11,10 @@ from tests.recovery.acts import ASKER, INBOX
 from tests.recovery.scenario import Scenario, fill
 from tests.recovery.stage import Stage
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
+from towpath.core.events import EventKind
 from towpath.db import Query
-from towpath.db.migration_targets import targets
-from towpath.db.migrations import pending
-from towpath.db.open import connect_database
-from towpath.events import EventKind
+from towpath.db.open import connect_database, pending, targets
 from towpath.queue import MessageState
 
 SCHEMAS = Query("schemas", "select 1 from pg_namespace where nspname = %(schema)s", uses_now=False)

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from towpath.actors import Actor, End, Failed, Resume, Sleep, Turn, Wait, state
-from towpath.actors.host import Host
-from towpath.actors.instance import Instance
-from towpath.actors.phase import Phase
+from towpath.actors.engine.host import Host
+from towpath.actors.instance import Instance, Phase
 from towpath.queue import Message
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @state(resume=Resume.RETRY)

@@ -8,23 +8,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from towpath.flow.audit.balance import Balance, Balancing
-from towpath.flow.audit.batch_row import BatchRow, GapRow, StageRows
-from towpath.flow.audit.chain import check_chain
-from towpath.flow.audit.counting import GONE, in_flight
-from towpath.flow.audit.deep import OutputCheck, take_ids
+from towpath.flow.audit.balance import Balance, BalanceBuilder, check_chain
 from towpath.flow.audit.errors import ErrorsFound, check_errors
-from towpath.flow.audit.problem import Problem, Unproven
-from towpath.flow.audit.readers import Delivered, Flaw, Reach
-from towpath.flow.audit.segments import segments_of
-from towpath.flow.audit.tally import Tally
-from towpath.flow.audit.view import TopicState, View
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import DeliveryIds, Digest, batch_hash
-from towpath.flow.error_record import ERROR, GAP, ErrorRecord
-from towpath.flow.failure import Failure
-from towpath.flow.ledger_row import added
-from towpath.flow.positions import Positions, Range, Spot
+from towpath.flow.audit.outputs import OutputCheck, take_ids
+from towpath.flow.audit.rows import BatchRow, GapRow, Problem, StageRows, Unproven, segments_of
+from towpath.flow.audit.view import GONE, AuditView, OffsetTally, TopicState, in_flight
+from towpath.flow.delivery.ids import DeliveryIds, Digest, batch_hash
+from towpath.flow.delivery.ledger import added
+from towpath.flow.delivery.positions import OffsetRange, Positions, Spot
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.records.errors import ERROR, GAP, ErrorRecord
+from towpath.flow.sinks.sink import Flaw, FoundDelivery, SinkReach
 
 FLOW, STAGE, TOPIC, ID, OUTPUT = "page-views", "clicks", "clicks", "id-1", "views"
 IDS = DeliveryIds(FLOW, STAGE, OUTPUT)
@@ -36,22 +30,22 @@ class Held:
     """A sink that holds these ids."""
 
     ids: list[bytes]
-    reach: Reach = Reach.ALL
+    reach: SinkReach = SinkReach.ALL
     why_part: str = ""
     per_batch: bool = False
     is_idempotent: bool = True
     may_refuse: bool = False
     flaws: list[Flaw] = field(default_factory=list)
 
-    def delivered(self) -> Iterator[Delivered]:
-        return (Delivered(id, f"row {id.hex()[:8]}") for id in self.ids)
+    def delivered(self) -> Iterator[FoundDelivery]:
+        return (FoundDelivery(id, f"row {id.hex()[:8]}") for id in self.ids)
 
     def close(self) -> None:
         pass
 
 
 def error(batch: BatchRow, partition: int, offset: int, stop: int | None = None, kind: str = ERROR) -> ErrorRecord:
-    failure = Failure(ErrorCode.TRANSFORM_FAILED, "label", "KeyError", "no")
+    failure = RecordFailure(ErrorCode.TRANSFORM_FAILED, "label", "KeyError", "no")
     where = (TOPIC, ID, partition, offset, failure, batch.batch_id, batch.generation, batch.hash)
     return ErrorRecord(kind, FLOW, STAGE, *where, None, None, 1, "", stop)
 
@@ -80,13 +74,13 @@ class World:
     def audit(self) -> tuple[list[Problem], list[Unproven], Balance]:
         stage = self.stage
         topic = TopicState(TOPIC, self.topic_id, {each: self.starts.get(each, 0) for each in self.ends}, self.ends)
-        view = View(FLOW, (stage,), {TOPIC: topic}, TopicState("e"), {0: len(self.errors)})
+        view = AuditView(FLOW, (stage,), {TOPIC: topic}, TopicState("e"), {0: len(self.errors)})
         found = list(check_chain(stage))
         errors = ErrorsFound(view.stages)
         for at, record in enumerate(self.errors):
-            errors.add(record, Range("e", "id-e", 0, at, at + 1), is_known=True)
+            errors.add(record, OffsetRange("e", "id-e", 0, at, at + 1), is_known=True)
         found += check_errors(errors)
-        balancing = Balancing(view, self._tallies(view), errors)
+        balancing = BalanceBuilder(view, self._tallies(view), errors)
         found += balancing.run()
         reader = Held(self.sink)
         segments = segments_of(self.batches, in_flight(stage, view.topics))
@@ -94,7 +88,7 @@ class World:
         problems = [each for each in found if isinstance(each, Problem)]
         return problems, [each for each in found if isinstance(each, Unproven)], balancing.balance
 
-    def _tallies(self, view: View) -> dict[Spot, Tally]:
+    def _tallies(self, view: AuditView) -> dict[Spot, OffsetTally]:
         stage = view.stages[0]
         places = [place for batch in self.batches for place in batch.positions]
         places += [gap.place for gap in self.gaps] + in_flight(stage, view.topics)
@@ -102,12 +96,14 @@ class World:
         for spot in {place.spot for place in places}:
             edges = [edge for place in places if place.spot == spot for edge in (place.start, place.stop)]
             kept = self.starts.get(spot[1], 0) if spot[0] == self.topic_id else GONE
-            tallies[spot] = Tally(edges, kept)
+            tallies[spot] = OffsetTally(edges, kept)
             tallies[spot].add(offset for offset in self.log.get(spot[1], []) if offset >= kept)
         return tallies
 
 
-def batch_of(generation: int, batch_id: int, ranges: list[Range], counts: dict[str, Any], ids: list[bytes]) -> BatchRow:
+def batch_of(
+    generation: int, batch_id: int, ranges: list[OffsetRange], counts: dict[str, Any], ids: list[bytes]
+) -> BatchRow:
     positions = Positions.of(ranges)
     digest = Digest()
     digest.add_many(ids)
@@ -120,13 +116,13 @@ class Maker:
 
     def __init__(self, log: dict[int, list[int]], ends: dict[int, int], fates: dict[tuple[int, int], str]) -> None:
         self.world = World(log, ends, [], {}, [], [])
-        self.world.starting = Positions.of(Range(TOPIC, ID, number, 0, 0) for number in ends)
+        self.world.starting = Positions.of(OffsetRange(TOPIC, ID, number, 0, 0) for number in ends)
         self._fates = fates
         self._at = dict.fromkeys(ends, 0)
 
     def batch(self, stops: dict[int, int]) -> BatchRow:
         world = self.world
-        ranges = [Range(TOPIC, ID, number, start, stops[number]) for number, start in self._at.items()]
+        ranges = [OffsetRange(TOPIC, ID, number, start, stops[number]) for number, start in self._at.items()]
         inputs = [
             (each.partition, at) for each in ranges for at in world.log[each.partition] if each.start <= at < each.stop
         ]
@@ -162,7 +158,7 @@ def worlds(draw: st.DrawFn) -> World:
     return maker.world
 
 
-def gap_error(batch: BatchRow, place: Range) -> ErrorRecord:
+def gap_error(batch: BatchRow, place: OffsetRange) -> ErrorRecord:
     return error(batch, place.partition, place.start, place.stop, GAP)
 
 

@@ -6,15 +6,14 @@ from typing import Any
 
 from tests.support.quiet import Quiet
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import batch_hash
-from towpath.flow.error_record import BatchName, error_records, gap_record
-from towpath.flow.failure import Failure
-from towpath.flow.ledger import Batch, Ledger
-from towpath.flow.positions import Positions, Range
-from towpath.flow.stage_store import StageStore
+from towpath.flow.delivery.ids import batch_hash
+from towpath.flow.delivery.ledger import Batch, Ledger
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.records.errors import BatchName, error_records, gap_record
+from towpath.flow.stage.store import StageStore
 from towpath.flow.topics import FlowTopics
-from towpath.flow.worker.report import Failed
+from towpath.flow.worker.report import FailedRecord
 from towpath.log import Log, NewRecord, Record
 
 FLOW, STAGE, TOPIC, ME = "page-views", "clicks", "clicks", "me"
@@ -47,8 +46,8 @@ class Audited:
     def begin(self, before: Any, starts: dict[int, int]) -> None:
         """A new generation."""
         reentry = self.log.topic(self.topics.reentry)
-        ranges = [Range(self.name, self.topic.id, number, at, at) for number, at in starts.items()]
-        ranges.append(Range(reentry.name, reentry.id, 0, 0, 0))
+        ranges = [OffsetRange(self.name, self.topic.id, number, at, at) for number, at in starts.items()]
+        ranges.append(OffsetRange(reentry.name, reentry.id, 0, 0, 0))
         topics = {self.name: [self.topic.id], reentry.name: [reentry.id]}
         with self.database.transaction() as tx:
             self.ledger.supersede_open(tx, self.flow, STAGE)
@@ -65,17 +64,17 @@ class Audited:
         generation = self.stage.generation
         reentry = self.log.topic(self.topics.reentry)
         ends = self.log.ends(self.name)
-        ranges = [Range(self.name, self.topic.id, number, self.at[number], end) for number, end in ends.items()]
-        ranges.append(Range(reentry.name, reentry.id, 0, 0, 0))
+        ranges = [OffsetRange(self.name, self.topic.id, number, self.at[number], end) for number, end in ends.items()]
+        ranges.append(OffsetRange(reentry.name, reentry.id, 0, 0, 0))
         positions = Positions.of(ranges)
         hash = batch_hash(self.flow, STAGE, generation, self.next_batch, positions)
         with self.database.transaction() as tx:
             return self.ledger.snapshot(tx, self.flow, STAGE, generation, self.next_batch, hash, positions)
 
     def send_errors(self, batch: Batch) -> None:
-        failure = Failure(ErrorCode.TRANSFORM_FAILED, "label", "KeyError", "'zz'")
+        failure = RecordFailure(ErrorCode.TRANSFORM_FAILED, "label", "KeyError", "'zz'")
         failed = [
-            Failed(
+            FailedRecord(
                 each.topic,
                 each.partition,
                 each.offset,
@@ -92,7 +91,7 @@ class Audited:
         ]
         self.log.append(self.topics.errors, list(error_records(failed, self._name(batch), {self.name: self.topic.id})))
 
-    def add_gap(self, batch: Batch, gap: Range) -> None:
+    def add_gap(self, batch: Batch, gap: OffsetRange) -> None:
         with self.database.transaction() as tx:
             self.ledger.add_gap(tx, self.flow, STAGE, batch.generation, gap, "expired", batch.batch_id)
         self.log.append(self.topics.errors, [gap_record(gap, "expired", self._name(batch))])

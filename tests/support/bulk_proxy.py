@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 import urllib3
 
-from towpath.stack.ports import free_port
+from towpath.stack.daemon import free_port
 
 
 class Told(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, ViewportSize, sync_playwright
 from tests.support.console_server import ConsoleServer
 
-from towpath.access.role import Role
+from towpath.access.roles import Role
 
 ARGS = (
     "--no-sandbox",

@@ -14,14 +14,13 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa
 
-from towpath.flow.nodes import Source
+from towpath.flow.graph.nodes import Source
+from towpath.flow.graph.stateful_nodes import ColumnJoin
 from towpath.flow.stateful import field as part
-from towpath.flow.stateful.column_join import ColumnJoin
-from towpath.flow.stateful.column_join_keeper import ColumnJoinKeeper
-from towpath.flow.stateful.keeper import ShardState
-from towpath.flow.stateful.packets import JUDGED, ORDER
-from towpath.flow.stateful.tick import Tick
-from towpath.flow.stateful.verdict import Verdict
+from towpath.flow.stateful.column_join import ColumnJoinKeeper
+from towpath.flow.stateful.keeper import ShardState, Tick
+from towpath.flow.stateful.operators import JUDGED, ORDER
+from towpath.flow.worker.records import RecordVerdict
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 REENTRY = "x.reentry"
@@ -78,7 +77,7 @@ class Joining:
     shards: int = 1
     states: dict[int, ShardState] = field(default_factory=dict)
     places: Counter[str] = field(default_factory=Counter)
-    left: list[tuple[str, int, Verdict]] = field(default_factory=list)
+    left: list[tuple[str, int, RecordVerdict]] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -88,12 +87,12 @@ class Joining:
         source = Source("both", ("orders", "payments"), join=join)
         return cls(ColumnJoinKeeper(source, join, "both-stage", REENTRY, max_bytes), shards)
 
-    def run(self, *rows: Row, watermark: int | None = None) -> list[Verdict | None]:
+    def run(self, *rows: Row, watermark: int | None = None) -> list[RecordVerdict | None]:
         """The verdicts in the order of topic, partition and offset, if there is one shard."""
         batch = batch_of(rows)
         keys = self.keeper.keys(batch)
         homes = [crc32(key or b"") % self.shards for key in keys]
-        said: list[Verdict | None] = []
+        said: list[RecordVerdict | None] = []
         for home in sorted(set(homes)):
             mine = [at for at, each in enumerate(homes) if each == home]
             own, state = [keys[at] for at in mine], self.states.setdefault(home, {})
@@ -102,7 +101,7 @@ class Joining:
 
     def _judged(
         self, batch: pa.RecordBatch, keys: list[bytes | None], state: ShardState, watermark: int | None
-    ) -> list[Verdict | None]:
+    ) -> list[RecordVerdict | None]:
         before = copy.deepcopy(state)
         said = self.keeper.judge(batch, keys, state, watermark)
         after = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=ShardState)
@@ -113,13 +112,13 @@ class Joining:
         self._count(said)
         return said
 
-    def tick(self, watermark: int, *headers: tuple[str, bytes], value: bytes = b"{}", shard: int = 0) -> Verdict:
+    def tick(self, watermark: int, *headers: tuple[str, bytes], value: bytes = b"{}", shard: int = 0) -> RecordVerdict:
         tick = Tick(REENTRY, 0, 0, 0, shard, value, headers)
         verdict = self.keeper.woken(tick, self.states.setdefault(shard, {}), watermark)
         self._count([verdict], is_tick=True)
         return verdict
 
-    def _count(self, said: Sequence[Verdict | None], *, is_tick: bool = False) -> None:
+    def _count(self, said: Sequence[RecordVerdict | None], *, is_tick: bool = False) -> None:
         for verdict in filter(None, said):
             self.places.update(verdict.moves or {})
             if verdict.place is not None:
@@ -139,7 +138,7 @@ class Joining:
         return sum(len(side) for state in self.states.values() for _, *sides in state.values() for side in sides)
 
 
-def pairs(said: Sequence[Verdict | None]) -> list[tuple[Any, Any]]:
+def pairs(said: Sequence[RecordVerdict | None]) -> list[tuple[Any, Any]]:
     """The offsets of what was joined; None: there was no partner."""
     documents = [document for verdict in said if verdict is not None for document in verdict.given or ()]
     return [((each["order"] or {}).get("o"), (each["payment"] or {}).get("p")) for each in documents]

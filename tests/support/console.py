@@ -16,11 +16,11 @@ from fastapi import FastAPI
 from httpx2 import Response
 from tests.support.http import OnOneLoop
 
-from towpath.access.role import Role
-from towpath.access.session import form_token
+from towpath.access.roles import Role
+from towpath.access.sessions import form_token
 from towpath.runtime import Runtime
 from towpath.web.app import Surface, build_app
-from towpath.web.asking import SESSION
+from towpath.web.auth import SESSION
 
 PASSWORD = "a long password"  # noqa: S105 - of people in tests
 FOREIGN_TOKEN = "0" * 64

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import uvicorn
 from tests.support.console import PASSWORD, make_user
 
-from towpath.access.role import Role
+from towpath.access.roles import Role
 from towpath.runtime import Runtime
 from towpath.settings import ApiSettings
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 from towpath.web.app import Surface, build_app
-from towpath.web.asking import SESSION
-from towpath.web.serving import address, listen
-from towpath.web.visiting import Hall
+from towpath.web.auth import SESSION
+from towpath.web.server import address, listen
+from towpath.web.visitors import VisitorLimits
 
 Cookie = dict[str, str]
 
@@ -40,7 +40,7 @@ def console_server(runtime: Runtime) -> Iterator[ConsoleServer]:
     """As `towpath console` has it, but for the signals, which belong to the process of the tests."""
     settings = ApiSettings(port=0)
     app = build_app(runtime, Surface.CONSOLE)
-    hall: Hall = app.state.hall
+    hall: VisitorLimits = app.state.hall
     with listen(settings) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="console")

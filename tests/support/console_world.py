@@ -19,27 +19,25 @@ from tests.support.leases import LONG_LEASE
 from tests.support.taught import NO_CITY, city_rule, teach, without_city
 
 import towpath
-from towpath.access.block_rule import BlockAction, BlockMatch
 from towpath.actors import Interval
-from towpath.actors.phase import Phase
-from towpath.boundary.sender import NewSender
-from towpath.catalog.complaint import NewComplaint
-from towpath.catalog.directory import make_directory, place_of
-from towpath.desk.archive import Archive
-from towpath.desk.case_state import CaseState
-from towpath.desk.job_state import JobKind
-from towpath.desk.relay import Relay
-from towpath.desk.selection import Selection
-from towpath.desk.sending_parts import SendingParts
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.flow.pilot import PilotState
+from towpath.actors.instance import Phase
+from towpath.blocks.rule import BlockAction, BlockMatch
+from towpath.catalog.complaints.store import NewComplaint
+from towpath.catalog.data_sets.directory import make_directory, place_of
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.cases.model import CaseSelection, CaseState
+from towpath.desk.groups.model import Archive
+from towpath.desk.replay.outbox import ReplayContext
+from towpath.desk.replay.relay import Relay
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.stage import StageState
+from towpath.gateway.uploads.model import SenderRequest
 from towpath.log import NewRecord
-from towpath.notify.notice import Notice, NoticeKind
+from towpath.notify.model import Notice, NoticeKind
 from towpath.policy import Rule, isolate, repeat
 from towpath.queue import MessageState
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 INBOX, TRIPS, OFFERS = "greeter", "trips", "offers"
 FAR = date(2999, 12, 31)
@@ -123,7 +121,7 @@ class ConsoleWorld:
 
     def cases(self) -> None:
         text = self.say("no price for 17")
-        broken = Failure(ErrorCode.TRANSFORM_FAILED, self.say("price"), self.say("KeyError"), text)
+        broken = RecordFailure(ErrorCode.TRANSFORM_FAILED, self.say("price"), self.say("KeyError"), text)
         value = json.dumps({"id": 1, "city": self.say("Bonn"), self.say("field"): self.say("x")}).encode()
         headers = (*HEADERS, (self.say("trace"), self.say("t-1").encode()))
         found = self.desk.cases(3, failure=broken, values=[value] * 3, headers=headers, key=self.say("k").encode())
@@ -133,9 +131,9 @@ class ConsoleWorld:
         desk.operate.assign([found[0].id], self.say("bob"), **self.by)
         desk.operate.note(found[0].id, self.say("I look at it"), who=self.by["who"])
         desk.operate.replay([found[1].id], **self.by, delay_s=3600)
-        desk.jobs.plan(JobKind.REPLAY, Selection(flow=FLOW), **self.by, name=self.say("last night"))
+        desk.jobs.plan(JobKind.REPLAY, CaseSelection(flow=FLOW), **self.by, name=self.say("last night"))
         desk.operate.abandon([found[2].id], **self.by)
-        sending_parts = SendingParts.of(
+        sending_parts = ReplayContext.of(
             self.runtime.settings,
             self.runtime.database,
             self.runtime.events,
@@ -151,7 +149,9 @@ class ConsoleWorld:
         [first, *_] = desk.groups.page(limit=1)
         desk.groups.assign(first.id, self.say("bob"), **self.by)
         desk.groups.note(first.id, self.say("known since Monday"), who=self.by["who"])
-        other = self.desk.case(failure=Failure(ErrorCode.NOT_VALID, self.say("check"), "Other", self.say("too small")))
+        other = self.desk.case(
+            failure=RecordFailure(ErrorCode.NOT_VALID, self.say("check"), "Other", self.say("too small"))
+        )
         self.runtime.rehearsals.ask(first.id, **self.by, name=self.say("will it work"))
         desk.groups.archive(other.group_id, Archive(more=100), **self.by)
         with self.runtime.database.transaction() as tx:
@@ -178,7 +178,7 @@ class ConsoleWorld:
         world.batch()
         world.batch()
         world.sample()
-        world.move(PilotState.RETRY, last_error=world.trouble(self.say("no answer")))
+        world.move(StageState.RETRY, last_error=world.trouble(self.say("no answer")))
 
     # Actors
 
@@ -214,7 +214,7 @@ class ConsoleWorld:
         sets.begin(str(uuid4()), kind="documents", place=place_of(self.home / "documents"), parents=[id])
 
     def uploads(self) -> None:
-        sender = NewSender("lab", TRIPS, "jsonl")
+        sender = SenderRequest("lab", TRIPS, "jsonl")
         self.runtime.gateway.open(TRIPS, [sender], owner=self.say("ada"), label=self.say("monday"))
 
     # Tools

@@ -12,7 +12,7 @@ from httpx2 import Response
 from starlette.routing import Match
 from tests.support.console import Visitor
 
-from towpath.web.console.all_pages import PAGES
+from towpath.web.console.pages import PAGES
 
 MOST_OF_ONE = 3  # addresses of one route
 NO_PAGES = frozenset(

@@ -9,25 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from towpath.db import Database
-from towpath.db.queries import Query
-from towpath.desk.intake import Intake
-from towpath.desk.opening import blobs_of, open_intake
-from towpath.flow.codes import ErrorCode
-from towpath.flow.error_box import ErrorBox
-from towpath.flow.error_record import PREFIX, BatchName, error_records, gap_record, names_of
-from towpath.flow.failure import Failure
-from towpath.flow.outcome_record import KIND
-from towpath.flow.positions import Range
-from towpath.flow.reentry_record import CORRELATION, carried, said_by
-from towpath.flow.stage_store import StageStore
+from towpath.db.database import Query
+from towpath.desk.background import open_intake
+from towpath.desk.cases.blobs import blobs_of
+from towpath.desk.intake.service import DeskIntake
+from towpath.flow.delivery.positions import OffsetRange
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.records.errors import PREFIX, BatchName, ErrorWriter, error_records, gap_record, names_of
+from towpath.flow.records.reentry import CORRELATION, KIND, carried, said_by
+from towpath.flow.stage.store import StageStore
 from towpath.flow.topics import FlowTopics
-from towpath.flow.worker.report import Failed
+from towpath.flow.worker.report import FailedRecord
 from towpath.log.record import NewRecord, Record
-from towpath.notify.notice import Notice
+from towpath.notify.model import Notice
 from towpath.runtime import Runtime
 
 STAGE = "main"
-NO_CITY = Failure(ErrorCode.NOT_VALID, "priced", "ValueError", "no city 'Ulm' for order 17")
+NO_CITY = RecordFailure(ErrorCode.NOT_VALID, "priced", "ValueError", "no city 'Ulm' for order 17")
 TABLES = (
     *("desk_group", "desk_fingerprint", "desk_tally", "desk_case", "desk_body", "desk_trace", "desk_attempt"),
     *("desk_edit", "desk_history", "desk_position", "desk_forgotten", "desk_outbox", "desk_relay", "desk_lane"),
@@ -65,7 +63,7 @@ class DeskFlow:
     def fail(
         self,
         *offsets: int,
-        failure: Failure = NO_CITY,
+        failure: RecordFailure = NO_CITY,
         hash: str = "b0",
         value: bytes | None = None,
         key: bytes | None = None,
@@ -75,7 +73,7 @@ class DeskFlow:
     ) -> None:
         """Records of `orders` have failed in a batch."""
         failed = [
-            Failed(
+            FailedRecord(
                 *("orders", 0, offset, 1_000_000 + offset, key),
                 b'{"n":%d}' % offset if value is None else value,
                 *(headers, failure, output, None),
@@ -84,9 +82,9 @@ class DeskFlow:
         ]
         self.tell(error_records(failed, self.batch(hash), {"orders": self.topic_id}, order=order))
 
-    def fail_again(self, back: Record, failure: Failure = NO_CITY, hash: str = "b1") -> None:
+    def fail_again(self, back: Record, failure: RecordFailure = NO_CITY, hash: str = "b1") -> None:
         """A record that came back has failed once more."""
-        one = Failed(
+        one = FailedRecord(
             back.topic,
             back.partition,
             back.offset,
@@ -102,7 +100,7 @@ class DeskFlow:
         self.outcome(back, "failed", failure.step, hash)
 
     def gap(self, start: int, stop: int, hash: str = "b0") -> None:
-        self.tell([gap_record(Range("orders", self.topic_id, 0, start, stop), "deleted", self.batch(hash))])
+        self.tell([gap_record(OffsetRange("orders", self.topic_id, 0, start, stop), "deleted", self.batch(hash))])
 
     def outcome(self, back: Record, fate: str = "loaded", step: str = "", hash: str = "b1") -> None:
         """What became of a record that came back."""
@@ -113,7 +111,7 @@ class DeskFlow:
 
     def tell(self, records: Iterable[NewRecord]) -> None:
         """Put records into the error topic, as flows do. Each has failed a second after the one before."""
-        box = ErrorBox(self.runtime.log, self.topics.errors, self.max_bytes, self.blobs)
+        box = ErrorWriter(self.runtime.log, self.topics.errors, self.max_bytes, self.blobs)
         box.send(record._replace(timestamp_ms=next(self._times)) for record in records)
 
     @property
@@ -125,13 +123,13 @@ class DeskFlow:
         return Path(self.runtime.settings.flow.directory).absolute() / self.name / "blobs"
 
 
-def intake_of(runtime: Runtime, heard: Heard | None = None) -> Intake:
+def intake_of(runtime: Runtime, heard: Heard | None = None) -> DeskIntake:
     """The intake of a runtime, that tells its notices to `heard`."""
     parts = (runtime.settings, runtime.database, lambda: runtime.log, runtime.events, runtime.event_log)
     return open_intake(*parts, heard or Heard())
 
 
-def take_all(intake: Intake) -> int:
+def take_all(intake: DeskIntake) -> int:
     """Take in all that there is; returns how many records that were."""
     done = 0
     while taken := intake.run_once().done:

@@ -10,31 +10,25 @@ from tests.support.audited import FLOW, ME, STAGE, Audited
 from tests.support.desk import Heard, intake_of
 from tests.support.quiet import Quiet
 
-from towpath.db.queries import Query
-from towpath.desk.case import Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.intake import Intake
-from towpath.desk.outbox_store import Going, OutboxStore
-from towpath.desk.places import DeskPlaces
-from towpath.desk.position_store import Reading
-from towpath.desk.selection import Selection
-from towpath.desk.sending import Sends
-from towpath.desk.target import Target
+from towpath.db.database import Query
+from towpath.desk.cases.model import Case, CaseSelection, CaseState
+from towpath.desk.cases.store import CaseStore
+from towpath.desk.intake.ingest import ReadPurpose
+from towpath.desk.intake.service import DeskIntake
+from towpath.desk.record_queries import DeskPlaceSource
+from towpath.desk.replay.outbox import OutboxItem, OutboxStore, OutboxTarget, OutboxWriter
 from towpath.flow.audit.audit import Audit
-from towpath.flow.audit.verdict import Verdict
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import batch_hash
-from towpath.flow.error_record import PREFIX, BatchName, error_records, names_of
-from towpath.flow.failure import Failure
-from towpath.flow.ledger import Batch
-from towpath.flow.outcome_record import KIND
-from towpath.flow.positions import Positions, Range
-from towpath.flow.reentry_record import CORRELATION, carried, reentry_record, said_by
-from towpath.flow.worker.report import Failed
+from towpath.flow.audit.balance import AuditVerdict
+from towpath.flow.delivery.ids import batch_hash
+from towpath.flow.delivery.ledger import Batch
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.records.errors import PREFIX, BatchName, error_records, names_of
+from towpath.flow.records.reentry import CORRELATION, KIND, carried, reentry_record, said_by
+from towpath.flow.worker.report import FailedRecord
 from towpath.log import Log, NewRecord, Record
 
-FAILURE = Failure(ErrorCode.TRANSFORM_FAILED, "label", "KeyError", "'zz'")
+FAILURE = RecordFailure(ErrorCode.TRANSFORM_FAILED, "label", "KeyError", "'zz'")
 FATES = ("loaded", "filtered", "failed")
 
 
@@ -46,11 +40,11 @@ class Life(Audited):
         super().__init__(quiet, log)
         self.quiet = quiet
         self.cases = CaseStore(self.database)
-        self.sends = Sends(self.database)
+        self.sends = OutboxWriter(self.database)
         self.outbox = OutboxStore(self.database)
-        self.intake: Intake = intake_of(quiet.runtime, Heard())
+        self.intake: DeskIntake = intake_of(quiet.runtime, Heard())
         self.intake._log = lambda: log
-        self.lane: list[Going] = []
+        self.lane: list[OutboxItem] = []
         self.back: dict[tuple[int, str], str] = {}  # by batch and place in the re-entry topic: what became of it
 
     # The flow
@@ -63,8 +57,8 @@ class Life(Audited):
         reentry = self.log.topic(self.topics.reentry)
         generation = self.stage.generation
         ends = self.log.ends(self.name)
-        ranges = [Range(self.name, self.topic.id, number, self.at[number], end) for number, end in ends.items()]
-        ranges.append(Range(reentry.name, reentry.id, 0, self.reentry_at, self.log.ends(reentry.name)[0]))
+        ranges = [OffsetRange(self.name, self.topic.id, number, self.at[number], end) for number, end in ends.items()]
+        ranges.append(OffsetRange(reentry.name, reentry.id, 0, self.reentry_at, self.log.ends(reentry.name)[0]))
         positions = Positions.of(ranges)
         hash = batch_hash(self.flow, STAGE, generation, self.next_batch, positions)
         with self.database.transaction() as tx:
@@ -81,7 +75,7 @@ class Life(Audited):
 
     def tell_errors(self, batch: Batch, fates: dict[tuple[str, int, int], str]) -> None:
         failed = [
-            Failed(*record[:6], record.headers, FAILURE, None, None)
+            FailedRecord(*record[:6], record.headers, FAILURE, None, None)
             for record in self.read_by(batch)
             if fates[record.topic, record.partition, record.offset] == "failed"
         ]
@@ -146,14 +140,14 @@ class Life(Audited):
 
     # The desk
 
-    def take(self, *readings: Reading) -> int:
+    def take(self, *readings: ReadPurpose) -> int:
         """Take in what lies in some of the topics."""
-        wanted = readings or tuple(Reading)
+        wanted = readings or tuple(ReadPurpose)
         return sum(self.intake._read(each) for each in self.intake.sources() if each.reading in wanted)
 
     def all_cases(self, *states: CaseState) -> list[Case]:
         with self.database.read() as tx:
-            found = self.cases.page(tx, Selection(states=states or None), 10_000)
+            found = self.cases.page(tx, CaseSelection(states=states or None), 10_000)
         return sorted(found, key=lambda case: case.seq)
 
     def replay(self, cases: Sequence[Case], delay_s: float | None = None) -> None:
@@ -174,9 +168,9 @@ class Life(Audited):
         with self.database.read() as tx:
             rows = self.outbox.page(tx, self.flow, 0, 10_000)
         for row in rows:
-            if row.is_wanted and row.target is Target.LANE:
+            if row.is_wanted and row.target is OutboxTarget.LANE:
                 self.lane.append(row)
-            elif row.is_wanted and row.target is Target.REENTRY:
+            elif row.is_wanted and row.target is OutboxTarget.REENTRY:
                 self._send_back(row.case_id, row.attempt)
             elif row.is_wanted:
                 self.log.append(self.name, [NewRecord(b"loaded", partition=0)])
@@ -208,8 +202,8 @@ class Life(Audited):
 
     # The audit
 
-    def audit(self) -> Verdict:
-        return Audit(self.database, self.log, FLOW, places=DeskPlaces(self.database)).run()
+    def audit(self) -> AuditVerdict:
+        return Audit(self.database, self.log, FLOW, places=DeskPlaceSource(self.database)).run()
 
     def places(self) -> dict[str, int]:
         found = self.audit()

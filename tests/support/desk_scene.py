@@ -8,9 +8,9 @@ from tests.support.desk_world import COLUMNS
 from tests.support.logs import everything
 from tests.support.sent import sending_parts
 
-from towpath.desk.relay import Relay
-from towpath.flow.failure import Failure
-from towpath.flow.stage_store import StageStore
+from towpath.desk.replay.relay import Relay
+from towpath.flow.failures import RecordFailure
+from towpath.flow.stage.store import StageStore
 from towpath.log import Record
 from towpath.runtime import Runtime
 
@@ -30,7 +30,7 @@ class DeskScene:
         self.back = 0
         self.batches = 0
 
-    def fail(self, *values: bytes, failure: Failure = NO_CITY, first: int = 0) -> None:
+    def fail(self, *values: bytes, failure: RecordFailure = NO_CITY, first: int = 0) -> None:
         """Records fail, and the desk takes them in."""
         for offset, value in enumerate(values, first):
             self.flow.fail(offset, failure=failure, value=value, key=b"k%d" % offset)

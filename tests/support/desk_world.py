@@ -11,26 +11,22 @@ from typing import Any
 
 import pytest
 
-from towpath.desk.case import ERROR, GAP, Case, NewCase
-from towpath.desk.case_state import CaseState
+from towpath.desk.actions.job_store import BulkJob
+from towpath.desk.cases.model import ERROR, GAP, Case, CaseSelection, CaseState, NewCase
+from towpath.desk.context import DeskContext
 from towpath.desk.desk import Desk
-from towpath.desk.desk_parts import DeskParts
-from towpath.desk.fingerprint import Fingerprint
-from towpath.desk.job import Job
-from towpath.desk.selection import Selection
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.flow.stage_store import StageStore
+from towpath.desk.groups.model import Fingerprint
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.stage.store import StageStore
 from towpath.flow.topics import FlowTopics
-from towpath.log.headers import encode_headers
-from towpath.log.record import Headers
+from towpath.log.record import Headers, encode_headers
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 FLOW, STAGE, SOURCE = "shop", "main", "orders"
 COLUMNS = {"id": "bigint not null", "city": "string", "email": "string"}
 HEADERS: Headers = (("towpath.stage", STAGE.encode()),)
-FAILURE = Failure(ErrorCode.TRANSFORM_FAILED, "price", "KeyError", "no price for 17")
+FAILURE = RecordFailure(ErrorCode.TRANSFORM_FAILED, "price", "KeyError", "no price for 17")
 
 
 def topology(columns: dict[str, str] | None = COLUMNS, **said: Any) -> dict[str, Any]:
@@ -46,7 +42,7 @@ class World:
         self.runtime = runtime
         self.database = runtime.database
         self.desk: Desk = runtime.desk
-        self.parts = DeskParts.of(
+        self.parts = DeskContext.of(
             runtime.settings, runtime.database, runtime.event_log, runtime.actors, lambda: runtime.log, {}
         )
         self.offset = 0
@@ -66,7 +62,7 @@ class World:
         count: int,
         *,
         state: CaseState = CaseState.OPEN,
-        failure: Failure = FAILURE,
+        failure: RecordFailure = FAILURE,
         values: list[bytes] | None = None,
         headers: Headers = HEADERS,
         kind: str = ERROR,
@@ -95,7 +91,7 @@ class World:
         group: int,
         fingerprint: str,
         state: CaseState,
-        failure: Failure,
+        failure: RecordFailure,
         values: list[bytes] | None,
         headers: Headers,
         kind: str,
@@ -143,7 +139,7 @@ class World:
     def states(self) -> dict[str, int]:
         """How many cases are in each state."""
         with self.database.read() as tx:
-            counts = {state: self.parts.cases.count(tx, Selection(states=(state,))) for state in CaseState}
+            counts = {state: self.parts.cases.count(tx, CaseSelection(states=(state,))) for state in CaseState}
         return {state: count for state, count in counts.items() if count}
 
     @contextmanager
@@ -157,12 +153,12 @@ class World:
         finally:
             host.stop()
 
-    def ended(self, job: Job, timeout_s: float = 60) -> Job:
+    def ended(self, job: BulkJob, timeout_s: float = 60) -> BulkJob:
         """The job, when it has come to its end."""
         return self.until(job, lambda now: now.ended_at is not None, timeout_s)
 
-    def until(self, job: Job, holds: Callable[[Job], bool], timeout_s: float = 60) -> Job:
-        def look() -> Job | None:
+    def until(self, job: BulkJob, holds: Callable[[BulkJob], bool], timeout_s: float = 60) -> BulkJob:
+        def look() -> BulkJob | None:
             now = self.desk.jobs.show(job.id).job
             return now if holds(now) else None
 

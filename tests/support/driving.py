@@ -15,11 +15,11 @@ from tests.support.flows import World
 from tests.support.logs import Place
 from tests.support.produced import Produced
 
-from towpath.flow.codes import ErrorCode
+from towpath.flow.failures import ErrorCode
 from towpath.flow.flow import Flow
-from towpath.flow.pilot import PilotState
+from towpath.flow.stage import StageState
 from towpath.stack.kafka import KafkaServer
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,7 +94,7 @@ def driven(world: World, flow: Flow, produced: Produced) -> Iterator[Driven]:
     finally:
         run.stop()
         states = run.wait()
-    assert set(states.values()) == {PilotState.STOPPED}
+    assert set(states.values()) == {StageState.STOPPED}
 
 
 def troubles(world: World) -> list[tuple[int, str]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import batch_hash
-from towpath.flow.ledger import Batch, Ledger
-from towpath.flow.pilot import Pilot, PilotState, Trouble, move_event
-from towpath.flow.positions import Positions, Range
-from towpath.flow.stage_store import Stage, StageStore
+from towpath.flow.delivery.ids import batch_hash
+from towpath.flow.delivery.ledger import Batch, Ledger
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.failures import ErrorCode
+from towpath.flow.stage import StageMachine, StageState, StageTrouble, move_event
+from towpath.flow.stage.store import StageRow, StageStore
 from towpath.flow.topics import FlowTopics
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
@@ -47,7 +47,7 @@ class FlowWorld:
         FlowTopics.of(flow).ensure(runtime.log, 1)
         reentry = FlowTopics.of(flow).reentry
         topics = {name: [runtime.log.topic(name).id] for name in (topic, reentry)}
-        starting = Positions.of(Range(name, ids[0], 0, 0, 0) for name, ids in topics.items())
+        starting = Positions.of(OffsetRange(name, ids[0], 0, 0, 0) for name, ids in topics.items())
         with runtime.database.transaction() as tx:
             self.stages.ensure(tx, flow, topic, topology(topic))
             before = self.stages.take(tx, flow, topic, self.me)
@@ -60,7 +60,7 @@ class FlowWorld:
     def batch(self, counts: dict[str, Any] | None = None, *, records: int = 10, commits: bool = True) -> Batch:
         """One more, of so many records that are in the topic."""
         start, stop = self.position, self.position + records
-        positions = Positions.of([Range(self.topic, self.runtime.log.topic(self.topic).id, 0, start, stop)])
+        positions = Positions.of([OffsetRange(self.topic, self.runtime.log.topic(self.topic).id, 0, start, stop)])
         which = (self.flow, self.topic, 1, self.batches)
         hash = batch_hash(*which, positions)
         with self.runtime.database.transaction() as tx:
@@ -81,19 +81,19 @@ class FlowWorld:
             told = {"partitions": [part], "lag": lag, "rate": 2.5, **said}
             self.stages.save_sample(tx, self.flow, self.topic, self.me, told)
 
-    def move(self, state: PilotState, **said: Any) -> Pilot:
+    def move(self, state: StageState, **said: Any) -> StageMachine:
         """Whatever the state was, with an event as for a move that people ask about."""
         now = self.runtime.database.now()
-        after = Pilot(state, now, **said)
+        after = StageMachine(state, now, **said)
         with self.runtime.database.transaction() as tx:
             before = self.stages.read(tx, self.flow, self.topic).pilot
             self.stages.save_pilot(tx, self.flow, self.topic, self.me, after)
             self.runtime.event_log.record(tx, move_event(self.flow, self.topic, before, after))
         return after
 
-    def trouble(self, message: str = "no answer", code: ErrorCode = ErrorCode.SINK_UNAVAILABLE) -> Trouble:
-        return Trouble(code, "docs", message, self.runtime.database.now())
+    def trouble(self, message: str = "no answer", code: ErrorCode = ErrorCode.SINK_UNAVAILABLE) -> StageTrouble:
+        return StageTrouble(code, "docs", message, self.runtime.database.now())
 
-    def stage(self) -> Stage:
+    def stage(self) -> StageRow:
         with self.runtime.database.read() as tx:
             return self.stages.read(tx, self.flow, self.topic)

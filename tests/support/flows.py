@@ -15,22 +15,21 @@ from tests.support.logs import Place, shown
 from tests.support.spark import spark_settings
 
 import towpath
+from towpath.core.events import Event, EventKind
 from towpath.errors import NotTheOnlyOne
-from towpath.events import Event, EventKind
-from towpath.flow.error_record import ErrorRecord
+from towpath.flow.delivery.ledger import Batch, Ledger
 from towpath.flow.flow import Flow
-from towpath.flow.ledger import Ledger
-from towpath.flow.ledger_row import Batch
-from towpath.flow.pilot import PilotState
-from towpath.flow.stage_store import StageStore
+from towpath.flow.records.errors import ErrorRecord
+from towpath.flow.stage import StageState
+from towpath.flow.stage.store import StageStore
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 if TYPE_CHECKING:  # loaded with every test, also with those that have nothing to do with Spark
     from pyspark.sql import SparkSession
 
-    from towpath.flow.flow_run import FlowRun
+    from towpath.flow.run.flow_run import FlowRun
 
 FAST = {
     "process": LONG_LEASE,
@@ -81,11 +80,11 @@ class World:
 
     def open(self, flow: Flow) -> FlowRun:
         """The flow, ready to start, on the session that all tests share."""
-        from towpath.flow.flow_run import FlowRun, Parts  # loads pyspark
+        from towpath.flow.run.flow_run import FlowContext, FlowRun  # loads pyspark
 
         runtime = self.runtime
         return FlowRun(
-            Parts(
+            FlowContext(
                 runtime.settings,
                 runtime.database,
                 runtime.events,
@@ -97,13 +96,13 @@ class World:
             flow,
         )
 
-    def run(self, flow: Flow) -> dict[str, PilotState]:
+    def run(self, flow: Flow) -> dict[str, StageState]:
         """Run until there is nothing more to read."""
         run = self.open(flow)
         run.start(until_idle=True)
         return run.wait()
 
-    def run_when_free(self, flow: Flow) -> dict[str, PilotState]:
+    def run_when_free(self, flow: Flow) -> dict[str, StageState]:
         """The same after another process was killed: its stages are free when it is found to be gone."""
 
         def started() -> FlowRun | None:

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from towpath.boundary.result_files import CLOSING, RESULTS, lines_name, uploads_root
-from towpath.boundary.result_state import ResultKind
-from towpath.boundary.result_store import Declared, ResultStore
-from towpath.boundary.sender import NewSender
-from towpath.boundary.state import UploadMove
-from towpath.boundary.upload_store import UploadStore
+from towpath.gateway.outlet.store import CLOSING, RESULTS, Declared, ResultKind, ResultStore, lines_name, uploads_root
+from towpath.gateway.uploads.model import SenderRequest, UploadMove
+from towpath.gateway.uploads.store import UploadStore
 from towpath.runtime import Runtime
 
 OWNER = "ada"
@@ -27,7 +24,7 @@ results = ["fastest", "stops"]
 def closing_upload(runtime: Runtime) -> str:
     """An upload whose only sender has sent nothing and finished."""
     gateway = runtime.gateway
-    upload = gateway.open("trips", [NewSender("trips", "trips", "jsonl")], owner=OWNER).upload.id
+    upload = gateway.open("trips", [SenderRequest("trips", "trips", "jsonl")], owner=OWNER).upload.id
     session = gateway.session(upload, "trips", owner=OWNER).session
     gateway.finish(upload, "trips", owner=OWNER, session=session, bytes=0, crc32=0)
     store = ResultStore(runtime.database)

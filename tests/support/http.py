@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tests.support.roles import MAY
 
-from towpath.access.role import Role
+from towpath.access.roles import Role
 from towpath.runtime import Runtime
 from towpath.web.app import build_app
 

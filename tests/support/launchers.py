@@ -13,14 +13,11 @@ from uuid import uuid4
 import pytest
 from tests.support.docker_engine.server import TestEngine
 
-from towpath.supervision.launchers.docker_container import DockerOptions
-from towpath.supervision.launchers.docker_engine import DockerEngine
-from towpath.supervision.launchers.docker_launcher import DockerLauncher
-from towpath.supervision.launchers.kin import kin
-from towpath.supervision.launchers.launch_spec import LAUNCH_VARIABLE, LaunchSpec
-from towpath.supervision.launchers.launcher import Launcher, Looked
-from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
-from towpath.testing.waiting import wait_until
+from towpath.supervision.launchers.docker import DockerEngine, DockerLauncher, DockerOptions
+from towpath.supervision.launchers.launcher import LAUNCH_VARIABLE, Launcher, LaunchSpec, LaunchStatus
+from towpath.supervision.launchers.process_tree import process_tree
+from towpath.supervision.launchers.subprocess import SubprocessLauncher
+from towpath.testing.clock import wait_until
 
 LONG_S = 60.0
 REAL_ENGINE, REAL_IMAGE = "DOCKER_ENGINE_SOCKET", "DOCKER_ENGINE_IMAGE"  # an image with a shell and Python
@@ -56,7 +53,7 @@ class Rig:
     def start(self, script: str = SLEEP, /, **given: Any) -> str:
         return self.launcher.start(self.spec(script, **given))
 
-    def ended(self, handle: str) -> Looked:
+    def ended(self, handle: str) -> LaunchStatus:
         """How it ended, as soon as it has; told by one who has not started it."""
         assert self.other.wait([handle], LONG_S) == [handle]
         return self.other.look(handle)
@@ -70,7 +67,7 @@ class Rig:
 
     def kin(self, spec: LaunchSpec) -> list[int]:
         """The processes of this machine that belong to a launch."""
-        return list(kin(f"{LAUNCH_VARIABLE}={spec.sign}"))
+        return list(process_tree(f"{LAUNCH_VARIABLE}={spec.sign}"))
 
     def keeper(self, handle: str) -> int:
         """The number of the keeper of a subprocess."""

@@ -13,7 +13,7 @@ import pytest
 from towpath.db import open_database
 from towpath.log import Log, NewRecord, Record, open_log
 from towpath.settings import DatabaseSettings, LogSettings
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 @dataclass(frozen=True)

@@ -11,15 +11,14 @@ from typing import Any
 import orjson
 from tests.support.logs import everything
 
-from towpath.flow.mark import Mark
-from towpath.flow.mark_topic import MarkTopic
-from towpath.flow.sinks.sink import Deliveries, Place, Refusal, Writer
-from towpath.flow.sinks.topic import TopicSink
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.delivery.marks import Mark, MarkTopic
+from towpath.flow.sinks.sink import Deliveries, Refusal, Writer, WriterContext
+from towpath.flow.sinks.topic.sink import TopicSink
 from towpath.flow.topics import FlowTopics
 from towpath.log import Log
 from towpath.settings import Settings
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def numbered(numbers: Sequence[int], target: str, **columns: Any) -> Deliveries:
@@ -59,8 +58,8 @@ class Bench:
     def target(self) -> str:
         return f"{self.flow}-out"
 
-    def place(self, unit: str | None = None, batch_id: int | None = None) -> Place:
-        return Place(
+    def place(self, unit: str | None = None, batch_id: int | None = None) -> WriterContext:
+        return WriterContext(
             self.flow,
             "stage",
             "output",

@@ -8,10 +8,10 @@ import sys
 import threading
 from pathlib import Path
 
-from towpath import crash
-from towpath.crash import CrashPoint
+from towpath.core import crash
+from towpath.core.crash import CrashPoint
+from towpath.testing.clock import wait_for_handler
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_for_handler
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argon2 import PasswordHasher
 
-from towpath.access import password
+from towpath.access import users as password
 
 HASHER_OF_USERS = password.HASHER
 

@@ -9,10 +9,10 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from towpath.core.os_processes import is_standing_still
 from towpath.db import Database
-from towpath.db.machine import is_standing_still
-from towpath.db.sqlite import SqliteDatabase
-from towpath.testing.waiting import wait_until
+from towpath.db.sqlite.database import SqliteDatabase
+from towpath.testing.clock import wait_until
 
 LOCKED_S = 0.3  # nobody who lives holds the file for that long
 ON_S = 0.05

@@ -7,20 +7,18 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from towpath.clock import SystemClock
+from towpath.core.clock import SystemClock
+from towpath.core.events import Event, Events
+from towpath.core.service import RoundResult
 from towpath.errors import DatabaseUnavailable
-from towpath.events import Event, Events
 from towpath.runtime import Runtime
-from towpath.service import Result
-from towpath.supervision.messages import Pong
-from towpath.supervision.packet import Opener, Sealer
-from towpath.supervision.peer_node import PeerNode
-from towpath.supervision.role import Role
-from towpath.supervision.term_keeper import TermKeeper
-from towpath.supervision.term_service import TermService
-from towpath.supervision.timing import Timing
-from towpath.supervision.udp import Address, UdpSocket
-from towpath.testing.waiting import wait_until
+from towpath.supervision.election.election import PeerRole, Timing
+from towpath.supervision.election.messages import Pong
+from towpath.supervision.election.packet import PacketOpener, PacketSealer
+from towpath.supervision.peers.node import PeerNode, TermService
+from towpath.supervision.peers.socket import Address, UdpSocket
+from towpath.supervision.term import TermKeeper
+from towpath.testing.clock import wait_until
 
 SECRET = "what all peers of a test know"  # noqa: S105 - of no system
 CLUSTER = "barges"
@@ -36,8 +34,8 @@ class Book:
     def get(self, number: int) -> Address | None:
         return self.entries.get(number)
 
-    def run_once(self) -> Result:
-        return Result(0, 1.0)
+    def run_once(self) -> RoundResult:
+        return RoundResult(0, 1.0)
 
     def start(self) -> None: ...
 
@@ -76,8 +74,8 @@ class Line:
 
 
 def open_udp(name: str, events: Events, *, secret: str = SECRET, cluster: str = CLUSTER) -> UdpSocket:
-    sealer = Sealer(secret, cluster, name, boot=time.time_ns())
-    return UdpSocket(("127.0.0.1", 0), sealer, Opener(secret, cluster, name), events, CLOCK)
+    sealer = PacketSealer(secret, cluster, name, boot=time.time_ns())
+    return UdpSocket(("127.0.0.1", 0), sealer, PacketOpener(secret, cluster, name), events, CLOCK)
 
 
 class PeerStand:
@@ -147,7 +145,7 @@ class Peers:
 
     def one_group(self) -> PeerStand | None:
         """The coordinator, if there is one that acts and all others follow it."""
-        leaders = [stand for stand in self.living.values() if stand.node.view().role is Role.COORDINATOR]
+        leaders = [stand for stand in self.living.values() if stand.node.view().role is PeerRole.COORDINATOR]
         if len(leaders) != 1 or not leaders[0].terms.number:
             return None
         leader = leaders[0]

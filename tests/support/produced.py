@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from towpath.flow.codes import ErrorCode
+from towpath.flow.failures import ErrorCode
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 Produced = set[ErrorCode]

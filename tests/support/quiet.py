@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from towpath.core.service import Service
 from towpath.db import Database
 from towpath.db.processes import Process
 from towpath.queue import Queue
-from towpath.queue.caretaker import Caretaker
+from towpath.queue.janitor import Caretaker
 from towpath.runtime import Runtime
-from towpath.service import Service
 from towpath.settings import Settings
-from towpath.testing.clock import SettableClock
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import SettableClock, wait_until
 
 LEASE_S = 60.0
 

@@ -18,7 +18,7 @@ from typing import Any
 import trustme
 from tests.support.http_server import LOOPBACK, serving
 
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 RIGHT = "right"  # the password of every mail server here
 

@@ -8,8 +8,8 @@ from typing import Any
 from tests.support.quiet import Quiet
 
 from towpath.actors import Actor, End, Failed, Resume, Sleep, Turn, Wait, state
-from towpath.actors.host import Host
-from towpath.actors.work import Work
+from towpath.actors.engine.host import Host
+from towpath.actors.engine.run import ClaimedTurn
 
 OUT, WORK = "out", "work"
 SLEEP_S = 100.0
@@ -70,10 +70,10 @@ class Scripted(Actor):
 class InThisThread:
     """In the place of threads: what is handed over is done at once."""
 
-    def __init__(self, do: Callable[[Work], None]) -> None:
+    def __init__(self, do: Callable[[ClaimedTurn], None]) -> None:
         self._do = do
 
-    def begin(self, work: Work, in_hand: int) -> None:
+    def begin(self, work: ClaimedTurn, in_hand: int) -> None:
         self._do(work)
 
     def end(self) -> None:

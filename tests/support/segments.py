@@ -10,19 +10,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from towpath.flow.delivery import DeliveryIds
-from towpath.flow.outcome import Outcome, gather
-from towpath.flow.sinks.sink import Deliveries, Place, Refusal
-from towpath.flow.takes import Takes
-from towpath.flow.template import Template
-from towpath.flow.text.schema import Schema
-from towpath.flow.worker.batch_place import BatchPlace
-from towpath.flow.worker.calling import Call
-from towpath.flow.worker.loading import Deliver, Load
-from towpath.flow.worker.preparing import Columns
-from towpath.flow.worker.reading import Excluded, ReadRecords
+from towpath.flow.delivery.ids import DeliveryIds
+from towpath.flow.documents.schema import Schema
+from towpath.flow.graph.nodes import InputFilter
+from towpath.flow.run.outcome import BatchOutcome, gather
+from towpath.flow.sinks.sink import Deliveries, Refusal, WriterContext
+from towpath.flow.sinks.template import Template
+from towpath.flow.worker.caller import StepCall
+from towpath.flow.worker.context import BatchContext
+from towpath.flow.worker.loader import Deliver, OutputLoad
+from towpath.flow.worker.preparer import Columns
+from towpath.flow.worker.reader import Excluded, ReadRecords
 from towpath.flow.worker.segment import Segment
-from towpath.log.spark_columns import ARROW_SCHEMA
+from towpath.log.spark.columns import ARROW_SCHEMA
 from towpath.settings import Settings
 
 TOPIC = "clicks"
@@ -47,7 +47,7 @@ class Listing:
     def check(self, settings: Settings) -> None:
         pass
 
-    def writer(self, place: Place) -> Listing:
+    def writer(self, place: WriterContext) -> Listing:
         return self
 
     def write(self, deliveries: Deliveries) -> Iterable[Refusal]:
@@ -83,9 +83,9 @@ class Bench:
     excluded: Excluded = field(default_factory=dict)
     batch_rows: int = 3
 
-    def run(self, values: Sequence[Any], *loads: Load, calls: tuple[Call, ...] = ()) -> Outcome:
+    def run(self, values: Sequence[Any], *loads: OutputLoad, calls: tuple[StepCall, ...] = ()) -> BatchOutcome:
         self.home.mkdir(exist_ok=True)
-        place = BatchPlace(
+        place = BatchContext(
             "flow", "stage", "hash", str(self.home), "0123456789abcdef", Settings(), {TOPIC: TOPIC_ID}, {TOPIC: 0}
         )
         schema = None if self.schema is None else Schema.of(self.schema)
@@ -95,14 +95,14 @@ class Bench:
         return gather([self.home], [("segment0", TOPIC)])
 
 
-def load(sink: Any, *calls: Call, output: str = "out") -> Load:
-    return Load(output, sink, calls, Columns())
+def load(sink: Any, *calls: StepCall, output: str = "out") -> OutputLoad:
+    return OutputLoad(output, sink, calls, Columns())
 
 
-def call(function: Callable[..., Any], step: str = "step", timeout_s: float | None = None, **more: Any) -> Call:
+def call(function: Callable[..., Any], step: str = "step", timeout_s: float | None = None, **more: Any) -> StepCall:
     ids = DeliveryIds("flow", "stage", "")
-    takes = more.get("takes", Takes())
-    return Call(step, function, timeout_s, more.get("wants_record", False), takes, {TOPIC: TOPIC_ID}, ids)
+    takes = more.get("takes", InputFilter())
+    return StepCall(step, function, timeout_s, more.get("wants_record", False), takes, {TOPIC: TOPIC_ID}, ids)
 
 
 def batches(values: Sequence[Any], rows: int) -> Iterator[pa.RecordBatch]:

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from towpath.boundary.gateway import Gateway
-from towpath.boundary.sender import NewSender, Taken
-from towpath.boundary.upload import UploadStatus
 from towpath.errors import LineTooLong
+from towpath.gateway.service import Gateway
+from towpath.gateway.uploads.model import ChunkReceipt, SenderRequest, UploadStatus
 from towpath.log import Record
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 COLUMNS = ("id", "stops", "fare")
 SCHEMA = "id string not null, stops string, fare bigint"
@@ -40,9 +39,9 @@ def gateway_sections(home: Path, **gateway: Any) -> dict[str, Any]:
     return {"gateway": told, "log": {"url": f"sqlite:///{home}/topics.db"}}
 
 
-def opened(gateway: Gateway, *senders: NewSender, owner: str = "ann", **more: Any) -> UploadStatus:
+def opened(gateway: Gateway, *senders: SenderRequest, owner: str = "ann", **more: Any) -> UploadStatus:
     """An upload with one CSV sender, or with those given."""
-    return gateway.open("flights", senders or (NewSender("main", "flights", "csv", COLUMNS),), owner=owner, **more)
+    return gateway.open("flights", senders or (SenderRequest("main", "flights", "csv", COLUMNS),), owner=owner, **more)
 
 
 @dataclass
@@ -57,14 +56,14 @@ class Client:
     session: int = 0
     position: int = 0
     sequence: int = 0
-    answers: list[Taken] = field(default_factory=list)
+    answers: list[ChunkReceipt] = field(default_factory=list)
 
     def connect(self) -> None:
         """As after a restart: all that it knows is what the server says."""
         told = self.gateway.session(self.upload, self.sender, owner=self.owner)
         self.session, self.position, self.sequence = told.session, told.position, told.sequence
 
-    def send(self, length: int, *, back: int = 0, sequence: int | None = None) -> Taken:
+    def send(self, length: int, *, back: int = 0, sequence: int | None = None) -> ChunkReceipt:
         """So many bytes from where it is, or from before that."""
         offset = max(0, self.position - back)
         told = self.gateway.take(
@@ -92,7 +91,7 @@ class Client:
             if self.position == before:
                 length *= 2
 
-    def skip(self) -> Taken:
+    def skip(self) -> ChunkReceipt:
         """Over one line that is too long."""
         end = self.data.find(b"\n", self.position) + 1 or len(self.data)
         told = self.gateway.skip(

@@ -13,25 +13,21 @@ from uuid import uuid4
 import pytest
 from tests.support.logs import everything
 
-from towpath.clock import MICROS
-from towpath.desk.case import Case, NewCase
-from towpath.desk.case_id import case_id
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.group_store import GroupStore
-from towpath.desk.lane import lane_topic
-from towpath.desk.relay import Relay
-from towpath.desk.replayer import Replayer
-from towpath.desk.selection import Selection
-from towpath.desk.sending import Sends
-from towpath.desk.sending_parts import SendingParts
-from towpath.flow.error_record import PREFIX
-from towpath.flow.reentry_record import ATTEMPT, CORRELATION, said_by
+from towpath.core.clock import MICROS
+from towpath.desk.cases.model import Case, CaseSelection, CaseState, NewCase, case_id
+from towpath.desk.cases.store import CaseStore
+from towpath.desk.groups.store import GroupStore
+from towpath.desk.replay.lane import lane_topic
+from towpath.desk.replay.outbox import OutboxWriter, ReplayContext
+from towpath.desk.replay.relay import Relay
+from towpath.desk.replay.replayer import Replayer
+from towpath.flow.records.errors import PREFIX
+from towpath.flow.records.reentry import ATTEMPT, CORRELATION, said_by
 from towpath.flow.topics import FlowTopics
 from towpath.log import Log, Record
-from towpath.log.headers import encode_headers
+from towpath.log.record import encode_headers
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 SOURCE = "orders"
 STAGE = "main"
@@ -61,7 +57,7 @@ class Sent:
 
     runtime: Runtime
     flow: str
-    parts: SendingParts
+    parts: ReplayContext
     company: Company
     relay: Relay = field(init=False)
     replayer: Replayer = field(init=False)
@@ -69,7 +65,7 @@ class Sent:
     def __post_init__(self) -> None:
         self.relay, self.replayer = Relay(self.parts), Replayer(self.parts)
         self.cases = CaseStore(self.runtime.database)
-        self.sends = Sends(self.runtime.database)
+        self.sends = OutboxWriter(self.runtime.database)
 
     @classmethod
     def on(cls, runtime: Runtime, flow: str, company: Company | None = None) -> Sent:
@@ -146,7 +142,7 @@ class Sent:
     def states(self) -> dict[str, int]:
         """How many cases there are in each state, by their rows; the tallies must say the same."""
         with self.runtime.database.read() as tx:
-            found = Counter(str(case.state) for case in self.cases.page(tx, Selection(flow=self.flow), 10_000))
+            found = Counter(str(case.state) for case in self.cases.page(tx, CaseSelection(flow=self.flow), 10_000))
         return dict(found)
 
     def replay(self, ids: Collection[str], delay_s: float | None = None, **more: Any) -> list[str]:
@@ -217,8 +213,8 @@ class Sent:
         return sorted((each[CORRELATION], int(each[ATTEMPT])) for each in said)
 
 
-def sending_parts(runtime: Runtime) -> SendingParts:
-    return SendingParts.of(
+def sending_parts(runtime: Runtime) -> ReplayContext:
+    return ReplayContext.of(
         runtime.settings,
         runtime.database,
         runtime.events,

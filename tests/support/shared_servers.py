@@ -18,9 +18,9 @@ from typing import TypeVar
 
 from tests.support.clean_start import run
 
-from towpath.stack.elasticsearch import ElasticsearchServer
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
+from towpath.stack.search import ElasticsearchServer
 from towpath.stack.server import Server
 from towpath.testing import servers
 from towpath.testing.quick_java import quicken_servers

@@ -12,8 +12,8 @@ import pytest
 from towpath.log import Record
 from towpath.settings import SparkSettings
 from towpath.spark.session import build_session
+from towpath.testing.clock import wait_until
 from towpath.testing.quick_python import quick_python
-from towpath.testing.waiting import wait_until
 
 if TYPE_CHECKING:  # loaded with every test, also with those that have nothing to do with Spark
     from pyspark.sql import DataFrame, SparkSession

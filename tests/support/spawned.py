@@ -14,14 +14,13 @@ from tests.support.leases import LONG_LEASE_S
 from tests.support.tables import rows
 
 from towpath.actors import Spawner
-from towpath.actors.host import Host
-from towpath.actors.instance import Instance
-from towpath.actors.phase import Phase
-from towpath.actors.spawned import Spawned, spawned_of
+from towpath.actors.engine.host import Host
+from towpath.actors.instance import Instance, Phase
+from towpath.actors.spawner.store import Spawned, spawned_of
 from towpath.queue import Message
 from towpath.queue.outbox import Outbox
 from towpath.runtime import Runtime
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 JOURNAL = "TEST_JOURNAL"
 CALM = {"heartbeat_s": 0.5, "lease_s": LONG_LEASE_S}
@@ -179,7 +178,7 @@ def name_of(cls: type[Spawner]) -> str:
 def is_spawned(pid: int) -> bool:
     """Whether a process of that number lives that a spawner has started."""
     try:
-        return b"spawned_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"towpath.actors.spawner.main" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

@@ -8,8 +8,8 @@ import threading
 from tests.support import spawned
 
 import towpath
+from towpath.testing.clock import wait_for_handler
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_for_handler
 
 
 def main() -> None:

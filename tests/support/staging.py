@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 
 import pytest
 
-from towpath import crash
-from towpath.crash import CrashPoint
+from towpath.core import crash
+from towpath.core.crash import CrashPoint
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ import sys
 import threading
 from pathlib import Path
 
+from towpath.testing.clock import wait_for_handler
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_for_handler
 
 
 def main() -> None:

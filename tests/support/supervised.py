@@ -16,13 +16,12 @@ from tests.support.leases import LONG_LEASE_S
 from tests.support.pausing import pause_without_a_lock
 from tests.support.tables import by_hand
 
-from towpath.actors.spawning_environment import variables
+from towpath.actors.spawner.launch import variables
 from towpath.runtime import Runtime
-from towpath.supervision.death import Death
-from towpath.supervision.duty import Duty, DutySpec, Wanted
-from towpath.supervision.duty_state import DutyState
-from towpath.supervision.launchers.subprocess_launcher import SubprocessLauncher
-from towpath.testing.waiting import wait_until
+from towpath.supervision.duties.model import Duty, DutySpec, DutyState, NewDuty
+from towpath.supervision.duties.store import Death
+from towpath.supervision.launchers.subprocess import SubprocessLauncher
+from towpath.testing.clock import wait_until
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 120.0
@@ -33,7 +32,7 @@ HOST = "here"
 WORKER = """
 import signal, sys, threading
 import towpath
-from towpath.testing.waiting import wait_for_handler
+from towpath.testing.clock import wait_for_handler
 ended = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: ended.set())
 with towpath.connect() as runtime:
@@ -88,8 +87,8 @@ class Keeping:
 
     def want_command(self, name: str, command: tuple[str, ...], *, host: str = HOST, **spec: Any) -> None:
         environment = {**self.environment, **spec.pop("environment", {})}
-        wanted = Wanted(name, "command", host, DutySpec(command, environment=environment, **spec))
-        known = {duty.name: Wanted(duty.name, duty.kind, duty.host, duty.spec) for duty in self.duties()}
+        wanted = NewDuty(name, "command", host, DutySpec(command, environment=environment, **spec))
+        known = {duty.name: NewDuty(duty.name, duty.kind, duty.host, duty.spec) for duty in self.duties()}
         self.runtime.duties.want([*{**known, name: wanted}.values()], who="ann", why="a test")
 
     def duties(self) -> list[Duty]:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import orjson
 
-from towpath.desk.corrections.discovery import discover
-from towpath.desk.corrections.evidence_store import EvidenceStore
-from towpath.desk.corrections.fields import flattened
-from towpath.desk.corrections.rule import Rule, RuleKind
-from towpath.desk.corrections.rule_store import RuleStore
-from towpath.desk.corrections.tally import Taken, Wanted
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.flow.positions import Range
+from towpath.desk.corrections.learner import discover
+from towpath.desk.corrections.model import CorrectionRule, RuleKind, flattened
+from towpath.desk.corrections.store import EvidenceStore, RuleStore
+from towpath.desk.corrections.tally import AcceptedTally, TallyScope
+from towpath.flow.delivery.positions import OffsetRange
+from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.runtime import Runtime
 
-NO_CITY = Failure(ErrorCode.NOT_VALID, "orders", "schema", "field city: expected string not null, found null")
+NO_CITY = RecordFailure(ErrorCode.NOT_VALID, "orders", "schema", "field city: expected string not null, found null")
 CITIES = {"10115": "Berlin", "80331": "München", "20095": "Hamburg", "01067": "Dresden"}
 
 
-def teach(runtime: Runtime, count: int = 200) -> list[Rule]:
+def teach(runtime: Runtime, count: int = 200) -> list[CorrectionRule]:
     """Count good orders of the flow `shop`, as Spark would have done it."""
     documents = [
         {"id": at, "postcode": postcode, "city": city, "note": f"n{at}"}
@@ -29,13 +26,13 @@ def teach(runtime: Runtime, count: int = 200) -> list[Rule]:
     found = discover("shop", [flattened(each) for each in documents])
     with runtime.database.transaction() as tx:
         rules = RuleStore(runtime.database).add(tx, found)
-        counts = Taken(Wanted.of(found))(map(orjson.dumps, documents))
+        counts = AcceptedTally(TallyScope.of(found))(map(orjson.dumps, documents))
         EvidenceStore(runtime.database).add(tx, "shop", taken=counts)
-        EvidenceStore(runtime.database).move(tx, "shop", [Range("orders", "orders-id", 0, 0, len(documents))])
+        EvidenceStore(runtime.database).move(tx, "shop", [OffsetRange("orders", "orders-id", 0, 0, len(documents))])
     return rules
 
 
-def city_rule(rules: list[Rule]) -> Rule:
+def city_rule(rules: list[CorrectionRule]) -> CorrectionRule:
     return next(rule for rule in rules if rule.field == "city" and rule.kind is RuleKind.DECIDED)
 
 

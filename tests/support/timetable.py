@@ -10,11 +10,11 @@ import pytest
 from tests.support.actors import Count, Counter, Doer, Sleeper
 from tests.support.quiet import Quiet
 
-from towpath.actors.host import Host
-from towpath.actors.schedule_rhythm import Rhythm
-from towpath.clock import to_datetime
+from towpath.actors.engine.host import Host
+from towpath.actors.schedules.model import Rhythm
+from towpath.core.clock import to_datetime
 from towpath.queue import Message
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 MONDAY = datetime(2030, 5, 6, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -20,20 +20,17 @@ from tests.support.receivers import webhook
 from tests.support.taught import NO_CITY, without_city
 
 from towpath.actors import Interval
-from towpath.actors.phase import Phase
-from towpath.boundary.sender import NewSender
-from towpath.desk.case_state import CaseState
-from towpath.desk.corrections.rule_state import RuleState
-from towpath.desk.job_state import JobKind
-from towpath.desk.selection import Selection
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.notify.notice import Notice, NoticeKind
+from towpath.actors.instance import Phase
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.cases.model import CaseSelection, CaseState
+from towpath.desk.corrections.model import RuleState
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.gateway.uploads.model import SenderRequest
+from towpath.notify.model import Notice, NoticeKind
 from towpath.runtime import Runtime
-from towpath.supervision.death import DeathStore, NewDeath
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duty import DutySpec, Wanted
-from towpath.testing.waiting import wait_until
+from towpath.supervision.duties.model import DeathKind, DutySpec, NewDuty
+from towpath.supervision.duties.store import DeathStore, NewDeath
+from towpath.testing.clock import wait_until
 
 WHO = "admin"  # whose key it is
 _OWN = {
@@ -122,10 +119,10 @@ def _filled(runtime: Runtime, home: Path) -> dict[str, Any]:
     names |= {f"wrong{number}": world.desk.case(without_city(number + 7), failure=NO_CITY).seq for number in range(3)}
     names["ignored"] = world.desk.case(state=CaseState.IGNORED).seq
     for number in range(8):
-        failure = Failure(ErrorCode.TRANSFORM_FAILED, f"step {'abcdefgh'[number]}", "KeyError", "no such thing")
+        failure = RecordFailure(ErrorCode.TRANSFORM_FAILED, f"step {'abcdefgh'[number]}", "KeyError", "no such thing")
         names[f"group{number}"] = world.desk.case(failure=failure).group_id
     for number in range(4):
-        chosen = Selection(ids=(cases[number].id,))
+        chosen = CaseSelection(ids=(cases[number].id,))
         job = runtime.desk.jobs.plan(JobKind.ASSIGN, chosen, **by, arguments={"assignee": "bob"}, begin=number > 0)
         names[f"job{number}"] = job.seq
     runtime.desk.jobs.pause(runtime.desk.jobs.find(str(names["job2"])).id, **by)
@@ -136,7 +133,7 @@ def _filled(runtime: Runtime, home: Path) -> dict[str, Any]:
     names["on"] = runtime.corrections.rules(None, RuleState.ON)[0].id
     names["data_set"] = next(each.id for each in runtime.data_sets.list(kind="documents"))
     names["upload"] = runtime.gateway.list(owner=None, stream=None, state=None, before=None, limit=1)[0].id
-    ended = runtime.gateway.open(TRIPS, [NewSender("lab", TRIPS, "jsonl")], owner="ada", label="to be ended")
+    ended = runtime.gateway.open(TRIPS, [SenderRequest("lab", TRIPS, "jsonl")], owner="ada", label="to be ended")
     names["ended"] = ended.upload.id
     names["key"] = runtime.access.make_key("carol", ["read"], **by)[0].prefix
     for name in ("changed", "switched", "removed"):
@@ -161,7 +158,7 @@ def _sleepers(runtime: Runtime) -> None:
 
 def _duties(runtime: Runtime) -> None:
     spec = DutySpec(("sleep", "600"))
-    runtime.duties.want([Wanted(name, "command", "moon", spec) for name in ("far", "away")], who=WHO, why="a test")
+    runtime.duties.want([NewDuty(name, "command", "moon", spec) for name in ("far", "away")], who=WHO, why="a test")
     how = (DeathKind.EXIT, 3, None, "no luck")
     with runtime.database.transaction() as tx:
         DeathStore(runtime.database).record(tx, NewDeath("far", 1, None, "moon", 7, *how, None, 1, "peer-1"))

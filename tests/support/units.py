@@ -9,16 +9,15 @@ from typing import Any
 
 from tests.integration.test_sink_index import PLACE, deliveries, through_pickle
 
-from towpath.flow.delivery import DeliveryIds
-from towpath.flow.sinks.sink import Deliveries, Place, Refusal, Sink
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import DeliveryIds, Strategy
+from towpath.flow.sinks.sink import Deliveries, Refusal, Sink, WriterContext
 
 IDS = DeliveryIds("flow", "stage", "output")
 WAIT_S = 60
 EXACTLY = Strategy.EXACTLY_ONCE
 
 
-def place(batch_id: int = 0, *, launch: int = 1, unit: str = "orders/0", **more: Any) -> Place:
+def place(batch_id: int = 0, *, launch: int = 1, unit: str = "orders/0", **more: Any) -> WriterContext:
     """A place of a flow that delivers exactly once."""
     given = {"strategy": EXACTLY, "hash": f"hash-{batch_id}", **more}
     return replace(PLACE, batch_id=batch_id, launch=launch, unit=unit, **given)
@@ -35,7 +34,7 @@ def unit(numbers: Sequence[int], documents: Sequence[Any] | None = None, **colum
     return deliveries(found, delivery_ids=delivery_ids(numbers), **{**named, **columns})
 
 
-def attempt(sink: Sink, at: Place, *handed: Deliveries) -> list[Refusal]:
+def attempt(sink: Sink, at: WriterContext, *handed: Deliveries) -> list[Refusal]:
     """One attempt at a unit, by a writer of its own."""
     writer = through_pickle(sink).writer(at)
     try:

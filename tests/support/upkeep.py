@@ -11,9 +11,9 @@ from tests.support.quiet import Quiet
 from tests.support.tables import rows
 
 from towpath.actors import Actor
-from towpath.actors.host import Host
+from towpath.actors.engine.host import Host
 from towpath.actors.instance import Instance
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 DAY_S = 86_400.0
 

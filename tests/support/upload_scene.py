@@ -15,20 +15,19 @@ from tests.support.uploads import open_upload, send_input
 
 import towpath
 from towpath import Flow, collect, result, topic
-from towpath.boundary.closer import Closer
-from towpath.boundary.closing_job import ClosingJob, Collected
-from towpath.boundary.closing_plan import ClosingPlan
-from towpath.boundary.committed_files import CommittedFiles
-from towpath.boundary.passing_service import Passing
-from towpath.boundary.result_files import COLLECTED, RESULTS, lines_name, stage_directory, uploads_root
-from towpath.boundary.upload_janitor import UploadJanitor
-from towpath.desk.replays import UploadReplays
+from towpath.desk.record_queries import UploadReplays
 from towpath.errors import UnknownTopic
-from towpath.flow.closing_step import ClosingStep
-from towpath.flow.delivery import batch_hash
-from towpath.flow.ledger import Ledger
-from towpath.flow.positions import Positions, Range
-from towpath.flow.stage_store import StageStore
+from towpath.flow.delivery.ids import batch_hash
+from towpath.flow.delivery.ledger import Ledger
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.graph.nodes import ClosingStep
+from towpath.flow.stage.store import StageStore
+from towpath.gateway.completion.closer import Closer
+from towpath.gateway.completion.job import ClosingJob, CollectedRows
+from towpath.gateway.completion.plan import ClosingPlan
+from towpath.gateway.completion.tracker import PassTracker
+from towpath.gateway.janitor import UploadJanitor
+from towpath.gateway.outlet.store import COLLECTED, RESULTS, CommittedFiles, lines_name, stage_directory, uploads_root
 from towpath.runtime import Runtime
 from towpath.testing.clock import SettableClock
 
@@ -69,7 +68,7 @@ class PlainJob(ClosingJob):
     def is_possible(self) -> bool:
         return True
 
-    def _write(self, step: ClosingStep, collected: Sequence[Collected], aside: Path) -> None:
+    def _write(self, step: ClosingStep, collected: Sequence[CollectedRows], aside: Path) -> None:
         self.runs += 1
         if self.error is not None:
             raise self.error
@@ -94,7 +93,7 @@ class Scene:
         self.plan = ClosingPlan.of(shop(), streams.of_flow(FLOW))
         common = (runtime.database, lambda: runtime.log, runtime.events, runtime.event_log)
         remove_given_up = partial(CommittedFiles(runtime.database).remove_given_up, self.root, runtime.database, FLOW)
-        self.passing = Passing(self.plan, *common, remove_given_up)
+        self.passing = PassTracker(self.plan, *common, remove_given_up)
         self.replays = UploadReplays(runtime.database, lambda: runtime.log)
         self.closer = Closer(
             self.plan,
@@ -127,7 +126,7 @@ class Scene:
 
     def _new_generation(self, tx: Any, stage: Any) -> None:
         topics = {stage.name: [self.runtime.log.topic(stage.name).id]}
-        starting = Positions.of([Range(stage.name, topics[stage.name][0], 0, 0, 0)])
+        starting = Positions.of([OffsetRange(stage.name, topics[stage.name][0], 0, 0, 0)])
         self.stages.new_generation(tx, stage, ME, checkpoint="/c", starting=starting, topics=topics)
 
     def reset(self, stage: str) -> None:
@@ -143,7 +142,7 @@ class Scene:
         return id
 
     def batch(self, stage: str, number: int, stop: int, generation: int = 1, *, commits: bool = True) -> None:
-        positions = Positions.of([Range(stage, self.runtime.log.topic(stage).id, 0, 0, stop)])
+        positions = Positions.of([OffsetRange(stage, self.runtime.log.topic(stage).id, 0, 0, stop)])
         hash = batch_hash(FLOW, stage, generation, number, positions)
         with self.runtime.database.transaction() as tx:
             self.ledger.snapshot(tx, FLOW, stage, generation, number, hash, positions)

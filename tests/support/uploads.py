@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from towpath.boundary.sender import NewSender
+from towpath.gateway.uploads.model import SenderRequest
 from towpath.runtime import Runtime
 
 OWNER = "tester"
@@ -15,7 +15,7 @@ OWNER = "tester"
 
 def open_upload(runtime: Runtime, stream: str, *inputs: str) -> str:
     """With one sender for each input, named after it."""
-    senders = [NewSender(input, input, "jsonl") for input in inputs]
+    senders = [SenderRequest(input, input, "jsonl") for input in inputs]
     return runtime.gateway.open(stream, senders, owner=OWNER).upload.id
 
 

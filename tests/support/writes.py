@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from towpath.db import sqlite
+from towpath.db.sqlite import database as sqlite
 
 MOST_S = 0.250
 ROUNDS = 10  # the best of so many counts: the first of its kind reads what the others find in memory

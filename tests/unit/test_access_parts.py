@@ -12,17 +12,15 @@ from tests.support.passwords import HASHER_OF_USERS
 from tests.support.roles import MAY
 from tests.support.sweep import sweep
 
-from towpath.access import password
-from towpath.access.key import Token, hashed, new_token, prefix_of
-from towpath.access.outcome import OUTCOME_MOVES, REQUEST_MOVES, Outcome, RequestState
-from towpath.access.password import check_password, fits, stored
-from towpath.access.principal import Principal
-from towpath.access.role import Role, Scope, check_role, check_scopes
-from towpath.access.throttle import LONGEST_WAIT_S, wait_s
-from towpath.access.user import check_user_name
+from towpath.access import users as password
+from towpath.access.changes import OUTCOME_MOVES, REQUEST_MOVES, ChangeOutcome, RequestState
+from towpath.access.keys import KeyToken, hashed, new_token, prefix_of
+from towpath.access.login import LONGEST_WAIT_S, wait_s
+from towpath.access.roles import Principal, Role, Scope, check_role, check_scopes
+from towpath.access.users import check_password, check_user_name, fits, stored
 from towpath.errors import BadName, BadValue, NotAllowed
-from towpath.notify.notice import MOVES as NOTICE_MOVES
-from towpath.notify.notice import NoticeState
+from towpath.notify.model import MOVES as NOTICE_MOVES
+from towpath.notify.model import NoticeState
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "access-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+)(?:: .+)?$", re.MULTILINE)
@@ -105,7 +103,7 @@ def test_what_is_no_key_has_no_prefix(text: str) -> None:
 
 
 def test_a_key_without_its_last_letter_is_no_key() -> None:
-    assert isinstance(token := new_token(), Token)
+    assert isinstance(token := new_token(), KeyToken)
     assert prefix_of(token.text[:-1]) is None
 
 
@@ -115,7 +113,7 @@ def test_waits_double_and_end() -> None:
     assert wait_s(10_000, 3, 2.0) == LONGEST_WAIT_S
 
 
-CHARTS = [(Outcome, OUTCOME_MOVES), (RequestState, REQUEST_MOVES), (NoticeState, NOTICE_MOVES)]
+CHARTS = [(ChangeOutcome, OUTCOME_MOVES), (RequestState, REQUEST_MOVES), (NoticeState, NOTICE_MOVES)]
 
 
 @pytest.mark.parametrize("number", range(len(CHARTS)))

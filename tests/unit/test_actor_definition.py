@@ -11,8 +11,8 @@ import pytest
 from tests.support.sweep import sweep
 
 from towpath.actors import Actor, End, Failed, Resume, Sleep, Turn, Wait, state
+from towpath.actors.actor import resume_of
 from towpath.actors.definition import define
-from towpath.actors.state import resume_of
 from towpath.errors import BadActor
 
 

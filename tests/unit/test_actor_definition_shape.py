@@ -13,8 +13,7 @@ from tests.unit.test_actor_definition import Crawler, Fetch, Plain, Rest, Start,
 
 from towpath.actors import Actor, End, Failed, Sleep, Turn, Wait, state
 from towpath.actors.definition import define
-from towpath.actors.moves_in_code import moves_in_code
-from towpath.actors.shape import shape_of, template
+from towpath.actors.graph.shape import moves_in_code, shape_of, template
 from towpath.errors import BadState
 
 # Fields

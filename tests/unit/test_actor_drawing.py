@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from tests.support.actors import Asker, Counter
 
 from towpath.actors.definition import define
-from towpath.actors.drawing import svg
-from towpath.actors.drawing_text import lines, mermaid
-from towpath.actors.layout import Box, Link, lay_out
-from towpath.actors.shape import shape_of
+from towpath.actors.graph.layout import Box, GraphLink, lay_out
+from towpath.actors.graph.render import lines, mermaid, svg
+from towpath.actors.graph.shape import shape_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 ASKER = shape_of(define(Asker))
@@ -172,7 +171,7 @@ def _touches(box: tuple[float, float, float, float], x: float, y: float) -> bool
 
 def test_lines_do_not_cross_without_need() -> None:
     boxes = {name: Box(20, 20) for name in "abcdef"}
-    links = [Link("a", "b"), Link("a", "c"), Link("b", "f"), Link("c", "e"), Link("b", "d")]
+    links = [GraphLink("a", "b"), GraphLink("a", "c"), GraphLink("b", "f"), GraphLink("c", "e"), GraphLink("b", "d")]
     x = lay_out("a", boxes, links, ["d", "e", "f"]).x
     assert (x["b"] < x["c"]) == (x["f"] < x["e"])
     assert (x["b"] < x["c"]) == (x["d"] < x["e"])

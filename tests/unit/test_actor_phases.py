@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from towpath.actors.phase import AT_REST, LIVE, MOVES, Move, Phase
+from towpath.actors.instance import AT_REST, LIVE, MOVES, Phase, PhaseMove
 
 CHART = Path(__file__).resolve().parents[2] / "docs" / "reference" / "actor-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)
@@ -28,7 +28,7 @@ def test_every_phase_is_told() -> None:
 
 
 def test_every_move_has_an_arrow_and_every_phase_can_be_left() -> None:
-    assert set(MOVES) == set(Move)
+    assert set(MOVES) == set(PhaseMove)
     assert {source for arrow in MOVES.values() for source in arrow.sources} == set(Phase)
     assert {arrow.target for arrow in MOVES.values()} == set(Phase) - {Phase.IDLE}
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from towpath.errors import FetchFailed
-from towpath.spark import artifacts, ivy
-from towpath.spark.artifacts import SETS, Artifact, Progress, fetch, is_fetched, read_lock
-from towpath.spark.ivy import Coordinates
+from towpath.spark import artifacts
+from towpath.spark import artifacts as ivy
+from towpath.spark.artifacts import SETS, Artifact, Coordinates, FetchProgress, fetch, is_fetched, read_lock
 from towpath.spark.java import Java
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 CONTENTS = {"one-1.0.jar": b"the first" * 1000, "two-2.1.jar": b"the second" * 500, "three-3.zip": b"packed"}
 
@@ -99,10 +99,10 @@ def test_the_second_time_nothing_is_fetched(registry: Registry) -> None:
 
 
 def test_progress_goes_to_the_end(registry: Registry) -> None:
-    seen: list[Progress] = []
+    seen: list[FetchProgress] = []
     fetch("things", registry.java, seen.append)
     total = sum(map(len, CONTENTS.values()))
-    assert seen[-1] == Progress("things", 3, 3, total, total)
+    assert seen[-1] == FetchProgress("things", 3, 3, total, total)
 
 
 @pytest.mark.parametrize("name", CONTENTS)
@@ -177,14 +177,14 @@ def test_two_at_once_fetch_once(registry: Registry) -> None:
 
 
 def test_waiting_for_another_process_is_told(registry: Registry, tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[FetchProgress] = []
     lock_file = tmp_path / "cache" / "towpath" / "artifacts" / "things.lock"
     with ThreadPoolExecutor(1) as pool:
         with artifacts.exclusively(lock_file):
             asked = pool.submit(fetch, "things", registry.java, seen.append)
             wait_until(lambda: seen)
             total = sum(map(len, CONTENTS.values()))
-            assert seen == [Progress("things", 0, 3, 0, total, is_waiting=True)]
+            assert seen == [FetchProgress("things", 0, 3, 0, total, is_waiting=True)]
         assert contents(asked.result()) == CONTENTS
     assert not seen[-1].is_waiting
 

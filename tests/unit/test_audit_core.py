@@ -25,12 +25,11 @@ from tests.support.audit_world import (
 )
 
 from towpath.flow.audit.balance import Balance, settle
-from towpath.flow.audit.batch_row import GapRow
-from towpath.flow.audit.problem import Problem, ProblemKind, Unproven
-from towpath.flow.delivery import batch_hash
-from towpath.flow.ledger_row import BatchState
-from towpath.flow.place import Place
-from towpath.flow.positions import Positions, Range
+from towpath.flow.audit.rows import GapRow, Problem, ProblemKind, Unproven
+from towpath.flow.delivery.ids import batch_hash
+from towpath.flow.delivery.ledger import BatchState
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.delivery.positions import OffsetRange, Positions
 
 FEW = settings(max_examples=40)
 
@@ -140,7 +139,7 @@ def test_more_records_than_were_read_are_wrong_even_where_some_are_deleted() -> 
 def test_a_gap_before_a_batch_was_read() -> None:
     """The first three offsets were deleted before batch 0 came to them."""
     world = simple()
-    place = Range(TOPIC, ID, 0, 0, 3)
+    place = OffsetRange(TOPIC, ID, 0, 0, 3)
     lean = Maker({0: list(range(3, 10))}, {0: 10}, {(0, at): LOADED for at in range(3, 10)})
     lean.batch({0: 5})
     lean.batch({0: 10})
@@ -160,11 +159,13 @@ def test_a_gap_before_a_batch_was_read() -> None:
 
 def test_places_of_others_are_taken_from_those_that_failed() -> None:
     balance = Balance(arrived=5)
-    balance.places[Place.FAILED] = 5
-    assert list(settle(balance, {Place.OPEN: 2, Place.WAITING: 1}, superseded=0, beyond=2)) == []
-    assert balance.places == {Place.FAILED: 2, Place.OPEN: 2, Place.WAITING: 1}
+    balance.places[RecordPlace.FAILED] = 5
+    assert list(settle(balance, {RecordPlace.OPEN: 2, RecordPlace.WAITING: 1}, superseded=0, beyond=2)) == []
+    assert balance.places == {RecordPlace.FAILED: 2, RecordPlace.OPEN: 2, RecordPlace.WAITING: 1}
     assert balance.difference == 0
-    assert [each.kind for each in settle(balance, {Place.OPEN: 9}, superseded=0, beyond=2)] == [ProblemKind.PLACES]
+    assert [each.kind for each in settle(balance, {RecordPlace.OPEN: 9}, superseded=0, beyond=2)] == [
+        ProblemKind.PLACES
+    ]
 
 
 # What is found, each by any single change
@@ -183,11 +184,11 @@ def test_a_row_of_the_ledger_deleted(world: World, data: st.DataObject) -> None:
 def test_a_hole_names_the_offsets() -> None:
     world = simple(30)
     extra = world.batches[1]
-    rehashed(world, 1, Positions.of([Range(TOPIC, ID, 0, 15, 20)]))
-    world.batches.append(replace(extra, batch_id=2, positions=Positions.of([Range(TOPIC, ID, 0, 20, 30)])))
+    rehashed(world, 1, Positions.of([OffsetRange(TOPIC, ID, 0, 15, 20)]))
+    world.batches.append(replace(extra, batch_id=2, positions=Positions.of([OffsetRange(TOPIC, ID, 0, 20, 30)])))
     del world.batches[1]
     [hole] = [each for each in problems(world) if each.kind is ProblemKind.HOLE]
-    assert (hole.batch_id, hole.places) == (1, (Range(TOPIC, ID, 0, 15, 20),))
+    assert (hole.batch_id, hole.places) == (1, (OffsetRange(TOPIC, ID, 0, 15, 20),))
     assert hole.where == "clicks, generation 1, batch 1, clicks/0 from 15 to 20"
 
 
@@ -301,7 +302,7 @@ def test_a_delivery_of_a_record_that_was_filtered() -> None:
     world.sink.append(IDS.of(ID, 0, 2, 0))
     [found] = problems(world)
     assert (found.kind, found.batch_id) == (ProblemKind.EXTRA, 0)
-    assert found.places == (Range(TOPIC, ID, 0, 2, 3),)
+    assert found.places == (OffsetRange(TOPIC, ID, 0, 2, 3),)
 
 
 def test_two_deliveries_missing_beside_filtered_ones() -> None:
@@ -309,7 +310,7 @@ def test_two_deliveries_missing_beside_filtered_ones() -> None:
     for offset in (0, 3):
         world.sink.remove(IDS.of(ID, 0, offset, 0))
     [found] = problems(world)
-    assert found.places == (Range(TOPIC, ID, 0, 0, 1), Range(TOPIC, ID, 0, 3, 4))
+    assert found.places == (OffsetRange(TOPIC, ID, 0, 0, 1), OffsetRange(TOPIC, ID, 0, 3, 4))
     assert found.found == "3"
 
 
@@ -330,11 +331,11 @@ def test_a_digest_changed() -> None:
 
 def test_offsets_passed_over_by_a_new_generation() -> None:
     world = simple(30)
-    world.generation, world.starting = 2, Positions.of([Range(TOPIC, ID, 0, 35, 35)])
+    world.generation, world.starting = 2, Positions.of([OffsetRange(TOPIC, ID, 0, 35, 35)])
     world.ends, world.log = {0: 40}, {0: list(range(40))}
     [found] = problems(world)
-    assert (found.kind, found.places) == (ProblemKind.JUMP, (Range(TOPIC, ID, 0, 30, 35),))
-    passed = Range(TOPIC, ID, 0, 30, 35)
+    assert (found.kind, found.places) == (ProblemKind.JUMP, (OffsetRange(TOPIC, ID, 0, 30, 35),))
+    passed = OffsetRange(TOPIC, ID, 0, 30, 35)
     world.gaps = [GapRow(1, passed)]
     [found] = problems(world)
     assert (found.kind, found.places) == (ProblemKind.GAP, (passed,))
@@ -347,7 +348,7 @@ def test_offsets_passed_over_by_a_new_generation() -> None:
 
 def test_a_topic_made_again_is_told_as_not_provable() -> None:
     world = simple()
-    world.generation, world.starting = 2, Positions.of([Range(TOPIC, "id-2", 0, 0, 0)])
+    world.generation, world.starting = 2, Positions.of([OffsetRange(TOPIC, "id-2", 0, 0, 0)])
     found, unproven, _ = world.audit()
     assert [each.kind for each in found] == []
     assert isinstance(unproven[0], Unproven)
@@ -371,6 +372,6 @@ def test_a_batch_beyond_the_end_of_its_topic() -> None:
 
 def test_a_first_batch_that_does_not_begin_where_its_generation_does() -> None:
     world = simple()
-    world.starting = Positions.of([Range(TOPIC, ID, 0, 2, 2)])
+    world.starting = Positions.of([OffsetRange(TOPIC, ID, 0, 2, 2)])
     [found] = problems(world)
     assert (found.kind, found.batch_id) == (ProblemKind.BREAK, 0)

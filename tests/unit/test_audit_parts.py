@@ -13,23 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.audit_world import ID, IDS, OUTPUT, TOPIC, simple_stage
 
-from towpath.flow.audit.buckets import BUCKETS, Buckets
-from towpath.flow.audit.marks import Marks
-from towpath.flow.audit.readers import OwnReader, Unreadable, Versioned
-from towpath.flow.audit.sink_readers import CoordinatesReader, is_of, open_reader, parse_coordinates, starred
-from towpath.flow.audit.spans import runs, uncovered
-from towpath.flow.audit.tally import Tally
-from towpath.flow.audit.versions import VersionCheck
-from towpath.flow.delivery import version_of
-from towpath.flow.place import Place
-from towpath.flow.positions import Range
-from towpath.flow.sinks.index import index
-from towpath.flow.sinks.index_reader import Found
-from towpath.flow.sinks.nowhere import Nowhere
-from towpath.flow.template import Template
+from towpath.flow.audit.expected import VersionCheck
+from towpath.flow.audit.outputs import BUCKETS, Buckets
+from towpath.flow.audit.rows import OffsetSet, runs, uncovered
+from towpath.flow.audit.view import OffsetTally
+from towpath.flow.delivery.ids import version_of
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.delivery.positions import OffsetRange
+from towpath.flow.sinks.index.reader import CoordinatesReader, IndexedDocument, parse_coordinates
+from towpath.flow.sinks.index.sink import index
+from towpath.flow.sinks.registry import open_reader
+from towpath.flow.sinks.sink import NullSink, OwnReader, UnreadableSink, Versioned
+from towpath.flow.sinks.template import Template, is_of, starred
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "places.md"
-WHOLE = Range(TOPIC, ID, 0, 0, 40)
+WHOLE = OffsetRange(TOPIC, ID, 0, 0, 40)
 offsets = st.integers(0, 39)
 
 
@@ -38,7 +36,7 @@ def test_a_tally_counts_any_range_between_its_edges(
     there: set[int], pairs: list[tuple[int, int]], kept_from: int
 ) -> None:
     places = [WHOLE._replace(start=min(pair), stop=max(pair)) for pair in pairs]
-    tally = Tally((edge for place in places for edge in (place.start, place.stop)), kept_from)
+    tally = OffsetTally((edge for place in places for edge in (place.start, place.stop)), kept_from)
     tally.add(sorted(there))
     for place in places:
         assert tally.count(place) == sum(place.start <= offset < place.stop for offset in there)
@@ -56,7 +54,7 @@ def test_what_is_uncovered_is_in_no_cover(pairs: list[tuple[int, int]]) -> None:
 
 @given(st.lists(st.integers(5, 300)))
 def test_marks_are_a_set_of_offsets(given: list[int]) -> None:
-    marks = Marks(WHOLE._replace(start=5, stop=301))
+    marks = OffsetSet(WHOLE._replace(start=5, stop=301))
     news = [marks.add(offset) for offset in given]
     assert marks.count == sum(news) == len(set(given))
     assert {offset for offset in range(400) if offset in marks} == set(given)
@@ -101,8 +99,8 @@ class Documents:
     def refresh(self, target: str) -> None:
         assert target == "views-*"
 
-    def scan(self, target: str) -> Iterator[Found]:
-        return (Found("views-1", id, 1) for id in self._ids)
+    def scan(self, target: str) -> Iterator[IndexedDocument]:
+        return (IndexedDocument("views-1", id, 1) for id in self._ids)
 
 
 def test_documents_of_an_index_are_known_by_their_ids() -> None:
@@ -116,7 +114,7 @@ def test_documents_of_an_index_are_known_by_their_ids() -> None:
 
 
 def test_versions_of_documents_with_ids_of_the_flows_own() -> None:
-    beyond = [Range(TOPIC, ID, 0, 10, 12)]
+    beyond = [OffsetRange(TOPIC, ID, 0, 10, 12)]
     check = VersionCheck(simple_stage(), OUTPUT, beyond, has_input_versions=True)
     documents = [Versioned(version_of(0, 11), "a"), Versioned(version_of(0, 12), "b"), Versioned(version_of(1, 0), "c")]
     one, other = (set(each.found.split()) for each in check.run(documents))
@@ -127,7 +125,7 @@ def test_versions_of_documents_with_ids_of_the_flows_own() -> None:
     assert list(free.run(documents)) == []
 
 
-class Own(Nowhere):
+class Own(NullSink):
     """A sink of a user's own that can be read back."""
 
     def delivered(self) -> Iterator[bytes]:
@@ -136,8 +134,8 @@ class Own(Nowhere):
 
 def test_which_sinks_can_be_read_back() -> None:
     log: Any = None
-    nowhere = open_reader(Nowhere(Template("x"), None, None), log, {}, IDS)
-    assert isinstance(nowhere, Unreadable)
+    nowhere = open_reader(NullSink(Template("x"), None, None), log, {}, IDS)
+    assert isinstance(nowhere, UnreadableSink)
     assert "delivered()" in nowhere.why
     own = open_reader(Own(Template("x"), None, None), log, {}, IDS)
     assert isinstance(own, OwnReader)
@@ -153,4 +151,4 @@ def test_a_template_as_a_pattern() -> None:
 
 def test_the_page_lists_every_place_in_order() -> None:
     listed = re.findall(r"^\| `([a-z ]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    assert listed == [str(place) for place in Place]
+    assert listed == [str(place) for place in RecordPlace]

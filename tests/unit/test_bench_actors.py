@@ -27,7 +27,7 @@ from bench.page import ROOT
 
 import towpath
 from towpath.actors.definition import define
-from towpath.actors.phase import Phase
+from towpath.actors.instance import Phase
 from towpath.runtime import Runtime
 from towpath.settings import ActorSettings
 

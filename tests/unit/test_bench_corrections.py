@@ -15,7 +15,7 @@ from bench.corrections.tuning.shipments import Shipments
 from bench.corrections.tuning.staff import Staff
 from rich.console import Console
 
-from towpath.desk.corrections.slips import folded, slips_between
+from towpath.desk.corrections.formats import folded, slips_between
 
 
 def test_no_figure_comes_from_data_that_constants_were_chosen_on() -> None:

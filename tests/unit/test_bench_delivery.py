@@ -22,9 +22,9 @@ from bench.line import Line
 from tests.support.segments import TOPIC, Bench, Listing, batches, call, load
 
 from towpath.flow.sinks.sink import Refusal
-from towpath.flow.worker.batch_place import BatchPlace
-from towpath.flow.worker.loading import Deliver
-from towpath.flow.worker.reading import ReadRecords
+from towpath.flow.worker.context import BatchContext
+from towpath.flow.worker.loader import Deliver
+from towpath.flow.worker.reader import ReadRecords
 from towpath.settings import Settings
 
 # Rows
@@ -104,7 +104,7 @@ def test_a_query_without_a_batch_has_no_rate() -> None:
 
 def bare(home: Path, values: list[Any], sinks: list[Listing], *functions: Any) -> None:
     home.mkdir()
-    place = BatchPlace("flow", "stage", "hash", str(home), "0123456789abcdef", Settings(), {TOPIC: "id-of-clicks"})
+    place = BatchContext("flow", "stage", "hash", str(home), "0123456789abcdef", Settings(), {TOPIC: "id-of-clicks"})
     begin = ReadRecords(TOPIC, 1000, "refuse", None, {})
     loads = tuple(load(sink, output=f"out{at}") for at, sink in enumerate(sinks))
     segment = BareSegment("segment0", begin, tuple(map(call, functions)), Deliver(loads), place)

@@ -22,7 +22,7 @@ from bench.line import Line
 from bench.page import ROOT
 
 import towpath
-from towpath.desk.selection import Selection
+from towpath.desk.cases.model import CaseSelection
 
 EVERYTHING = lines(tuple(Part), tuple(Store))
 
@@ -148,7 +148,7 @@ def test_errors_of_one_cause_become_cases_of_one_group(tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match="desk_case"):
             check(runtime, 31)
         [group] = runtime.desk.groups.page(limit=10)
-        [newest] = runtime.desk.cases.page(Selection(), limit=1).cases
+        [newest] = runtime.desk.cases.page(CaseSelection(), limit=1).cases
     assert (group.seen, newest.body_bytes) == (30, BODY_BYTES)
 
 

@@ -10,12 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.access.barrier import Barrier, OneRecord
-from towpath.access.block_rule import MOVES, REFUSED_LINE, BlockAction, BlockMatch, BlockMove, BlockRule, BlockState
-from towpath.boundary.refusal import Refusal, refused_value
-from towpath.boundary.sender import Plan
+from towpath.blocks.rule import (
+    MOVES,
+    REFUSED_LINE,
+    BlockAction,
+    BlockBarrier,
+    BlockMatch,
+    BlockMove,
+    BlockRule,
+    BlockState,
+    OneRecord,
+)
 from towpath.errors import BadBlock, BadExpression
-from towpath.flow.units import Units
+from towpath.flow.delivery.ledger import BatchSnapshot
+from towpath.gateway.lines.lines import LineRefusal, refused_value
+from towpath.gateway.uploads.model import SenderPlan
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "block-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)
@@ -29,7 +38,7 @@ def rule(number: int = 1, action: BlockAction = BlockAction.IGNORE, **match: str
 
 def is_caught(record: OneRecord, **match: str) -> bool:
     found = BlockRule(1, BlockAction.IGNORE, BlockMatch.of(**match), "noise")
-    return bool(Barrier((found,)).caught_in_topics(record))
+    return bool(BlockBarrier((found,)).caught_in_topics(record))
 
 
 @pytest.mark.parametrize(
@@ -75,24 +84,24 @@ def test_an_expression_is_not_true_of_what_is_no_document(value: bytes | None) -
 
 def test_the_rule_with_the_lowest_number_decides() -> None:
     rules = (rule(2, topic="orders"), rule(3, BlockAction.REFUSE, key="user-7"))
-    assert [each.number for each in Barrier(rules).caught_in_topics(RECORD).values()] == [2]
+    assert [each.number for each in BlockBarrier(rules).caught_in_topics(RECORD).values()] == [2]
 
 
 def test_what_the_gateway_has_refused_passes() -> None:
     """It is on its way to the desk: a rule must not take the case away."""
-    value = refused_value(Refusal("blocked", "rule 1"), b"a,b", 1, "u", "main")
+    value = refused_value(LineRefusal("blocked", "rule 1"), b"a,b", 1, "u", "main")
     assert value.startswith(REFUSED_LINE)
     assert not is_caught(OneRecord("orders", None, value), topic="orders")
 
 
 def test_what_comes_back_from_the_desk_passes() -> None:
-    barrier = Barrier((rule(where="value.n = 5"),))
+    barrier = BlockBarrier((rule(where="value.n = 5"),))
     assert barrier.caught_in_topics(RECORD, but="orders") == {}
 
 
 def test_which_rules_are_asked_where() -> None:
     rules = [rule(1, stream="s"), rule(2, user="bob"), rule(3, topic="orders"), rule(4, key="k"), rule(5, stream="t")]
-    barrier = Barrier(tuple(rules))
+    barrier = BlockBarrier(tuple(rules))
     assert [each.number for each in barrier.for_topics(["orders"]).rules] == [3, 4]
     assert [each.number for each in barrier.for_topics(["others"]).rules] == [4]
     assert [each.number for each in barrier.for_sender("s", "bob", "orders").rules] == [1, 2, 3, 4]
@@ -125,18 +134,18 @@ NAMES = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 
 @given(st.dictionaries(st.sampled_from(["topic", "sender", "key", "stream", "user"]), NAMES, min_size=1))
 def test_rules_are_kept_with_a_batch_as_they_are(match: dict[str, str]) -> None:
-    barrier = Barrier((rule(7, BlockAction.REFUSE, **match, where="value.n = 1"),))
-    kept = json.loads(json.dumps(Units(4, blocks=barrier).to_value()))
-    assert Units.of_value(kept).blocks == barrier
+    barrier = BlockBarrier((rule(7, BlockAction.REFUSE, **match, where="value.n = 1"),))
+    kept = json.loads(json.dumps(BatchSnapshot(4, blocks=barrier).to_value()))
+    assert BatchSnapshot.of_value(kept).blocks == barrier
 
 
 def test_rows_without_rules_are_as_before() -> None:
     """So that rows of older versions are known again."""
-    assert "blocks" not in Units(4).to_value()
-    assert Plan.from_json(Plan(1, 2, 3, 4, 5, "x").to_json()) == Plan(1, 2, 3, 4, 5, "x")
-    assert "blocked" not in Plan(1, 2, 3, 4, 5, "x").to_json()
-    counted = Plan(1, 2, 3, 4, 5, "x", blocked=2, caught={7: 2})
-    assert Plan.from_json(counted.to_json()) == counted
+    assert "blocks" not in BatchSnapshot(4).to_value()
+    assert SenderPlan.from_json(SenderPlan(1, 2, 3, 4, 5, "x").to_json()) == SenderPlan(1, 2, 3, 4, 5, "x")
+    assert "blocked" not in SenderPlan(1, 2, 3, 4, 5, "x").to_json()
+    counted = SenderPlan(1, 2, 3, 4, 5, "x", blocked=2, caught={7: 2})
+    assert SenderPlan.from_json(counted.to_json()) == counted
 
 
 def test_chart_shows_exactly_the_moves() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.boundary.outlet_csv import columns_of, csv_header, csv_lines
+from towpath.gateway.outlet.page import columns_of, csv_header, csv_lines
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.boundary.cursor import START, Cursor
 from towpath.errors import BadCursor
+from towpath.gateway.outlet.page import START, Cursor
 
 UPLOAD = "5b0e7a3e-0000-4000-8000-000000000001"
 NUMBERS = st.integers(0, 10**17)

@@ -12,17 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.boundary.chunk import LARGEST, Place, known_bytes
-from towpath.boundary.lines import Cut, Format, cut_lines
-from towpath.boundary.turnstile import Turnstile
-from towpath.boundary.unzipping import unzipped
 from towpath.errors import BadChunk, BadValue, ChunkGap, ChunkTooLarge
-from towpath.testing.waiting import wait_until
+from towpath.gateway.lines.lines import LARGEST, BytePosition, Format, LineCut, cut_lines, known_bytes, unzipped
+from towpath.gateway.sender_run import FairGate
+from towpath.testing.clock import wait_until
 
 MOST = 12
 
 
-def cut(data: bytes, format: Format = "csv", most: int = MOST, *, is_last: bool = False) -> Cut:
+def cut(data: bytes, format: Format = "csv", most: int = MOST, *, is_last: bool = False) -> LineCut:
     return cut_lines(data, format, most, is_last=is_last)
 
 
@@ -42,7 +40,7 @@ def cut(data: bytes, format: Format = "csv", most: int = MOST, *, is_last: bool 
     ],
 )
 def test_whole_lines_are_taken(data: bytes, lines: list[bytes], used: int) -> None:
-    assert cut(data) == Cut(lines, used)
+    assert cut(data) == LineCut(lines, used)
 
 
 def test_json_knows_no_quotes_of_csv() -> None:
@@ -55,8 +53,8 @@ def test_the_last_one_needs_no_end(data: bytes) -> None:
 
 
 def test_a_line_that_is_too_long_is_told_when_its_end_is_not_there() -> None:
-    assert cut(b"a\n" + b"x" * MOST) == Cut([b"a"], 2)
-    assert cut(b"a\n" + b"x" * (MOST + 1)) == Cut([b"a"], 2, is_too_long=True)
+    assert cut(b"a\n" + b"x" * MOST) == LineCut([b"a"], 2)
+    assert cut(b"a\n" + b"x" * (MOST + 1)) == LineCut([b"a"], 2, is_too_long=True)
     assert cut(b"x" * 99 + b"\nb\n").lines == [b"x" * 99, b"b"]
     assert cut(b'"' + b"x" * (MOST + 1)).is_too_long
 
@@ -116,21 +114,21 @@ def test_lines_do_not_depend_on_where_chunks_were_cut(text: str, pieces: list[in
     ],
 )
 def test_a_chunk_is_taken_cut_or_known(offset: int, sequence: int, length: int, known: int | None) -> None:
-    assert known_bytes(Place(100, 7), Place(offset, sequence), length) == known
+    assert known_bytes(BytePosition(100, 7), BytePosition(offset, sequence), length) == known
 
 
 def test_a_gap_is_refused_with_the_place_to_go_on_from() -> None:
     with pytest.raises(ChunkGap) as told:
-        known_bytes(Place(100, 7), Place(101, 8), 50)
+        known_bytes(BytePosition(100, 7), BytePosition(101, 8), 50)
     assert told.value.position == 100
 
 
 @pytest.mark.parametrize("wrong", [-1, LARGEST + 1, True, "1", 1.0, None])
 def test_numbers_are_numbers(wrong: object) -> None:
     with pytest.raises(BadValue):
-        Place(wrong, 1)  # type: ignore[arg-type]
+        BytePosition(wrong, 1)  # type: ignore[arg-type]
     with pytest.raises(BadValue):
-        Place(0, wrong)  # type: ignore[arg-type]
+        BytePosition(0, wrong)  # type: ignore[arg-type]
 
 
 # Compressed ones
@@ -161,7 +159,7 @@ def test_a_bomb_is_cut_off() -> None:
 
 
 def test_turns_are_taken_in_the_order_of_arrival() -> None:
-    turnstile, order, threads = Turnstile(1), list[int](), list[threading.Thread]()
+    turnstile, order, threads = FairGate(1), list[int](), list[threading.Thread]()
 
     def come(number: int) -> None:
         with turnstile.turn():
@@ -179,7 +177,7 @@ def test_turns_are_taken_in_the_order_of_arrival() -> None:
 
 
 def test_a_turn_that_fails_is_passed_on() -> None:
-    turnstile = Turnstile(1)
+    turnstile = FairGate(1)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError), turnstile.turn():
             _ = 1 / 0

@@ -7,36 +7,46 @@ from typing import Any
 
 import pytest
 
-from towpath.boundary.closing_plan import StreamPlan
-from towpath.boundary.pass_store import ALL_STAGES, EVERYTHING, NO_ENDS, Ends, Pass
-from towpath.boundary.passing import Reached, StageWays, Ways, Written, has_come_to, latest
-from towpath.boundary.passing_moves import Fix, PassingMoves
-from towpath.boundary.sender import Sender
-from towpath.boundary.state import SenderState
 from towpath.errors import BadFlow
-from towpath.flow.positions import Positions, Range
-from towpath.flow.template import Template
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.sinks.template import Template
+from towpath.gateway.completion.plan import (
+    ALL_STAGES,
+    EVERYTHING,
+    NO_ENDS,
+    InnerTopic,
+    StagePass,
+    StageReached,
+    StageRoute,
+    StreamPlan,
+    StreamRoute,
+    TopicEnds,
+    has_come_to,
+    latest,
+)
+from towpath.gateway.completion.tracker import Fix, PassingMoves
+from towpath.gateway.uploads.model import SenderState, UploadSender
 
 AIRPORTS, FLIGHTS, PRICED = "airports", "flights", "priced"
 TOPICS = {"airports": AIRPORTS, "flights": FLIGHTS}
 
 
-def stage(name: str, reads: Sequence[str], *writes: str) -> StageWays:
-    return StageWays(name, tuple(reads), tuple(map(Template, writes)))
+def stage(name: str, reads: Sequence[str], *writes: str) -> StageRoute:
+    return StageRoute(name, tuple(reads), tuple(map(Template, writes)))
 
 
 STAGES = [stage("a", [AIRPORTS]), stage("f", [FLIGHTS], PRICED), stage("p", [PRICED])]
-PLAN = StreamPlan(TOPICS, Ways.of("s", TOPICS, STAGES))
+PLAN = StreamPlan(TOPICS, StreamRoute.of("s", TOPICS, STAGES))
 
 
-def sender(input: str, ends: dict[int, int] | None, name: str = "") -> Sender:
+def sender(input: str, ends: dict[int, int] | None, name: str = "") -> UploadSender:
     state = SenderState.RECEIVING if ends is None else SenderState.FINISHED
-    return Sender("u", name or input, input, "csv", None, state, 1, 0, 0, 0, 0, 0, None, ends, 0, None)
+    return UploadSender("u", name or input, input, "csv", None, state, 1, 0, 0, 0, 0, 0, None, ends, 0, None)
 
 
-def at(**stops: int) -> Reached:
-    ranges = Positions.of(Range(topic, f"id-{topic}", 0, 0, stop) for topic, stop in stops.items())
-    return Reached.of(ranges, Positions())
+def at(**stops: int) -> StageReached:
+    ranges = Positions.of(OffsetRange(topic, f"id-{topic}", 0, 0, stop) for topic, stop in stops.items())
+    return StageReached.of(ranges, Positions())
 
 
 class Upload:
@@ -44,10 +54,12 @@ class Upload:
 
     def __init__(self, plan: StreamPlan = PLAN) -> None:
         self.plan = plan
-        self.rows: dict[tuple[str, str], Pass] = {}
+        self.rows: dict[tuple[str, str], StagePass] = {}
         self.asked: list[str] = []  # topics whose end was asked for
 
-    def look(self, senders: Sequence[Sender], is_closing: bool = False, **reached: Reached) -> list[tuple[str, str]]:
+    def look(
+        self, senders: Sequence[UploadSender], is_closing: bool = False, **reached: StageReached
+    ) -> list[tuple[str, str]]:
         """All rounds until nothing is news; returns what has passed."""
         news: list[tuple[str, str]] = []
         while True:
@@ -57,30 +69,30 @@ class Upload:
                 return news
             for fix in moves.fixes:
                 assert (fix.input, fix.stage) not in self.rows, "fixed once"
-                self.rows[fix.input, fix.stage] = Pass("u", fix.input, fix.stage, self._ends(fix), None)
+                self.rows[fix.input, fix.stage] = StagePass("u", fix.input, fix.stage, self._ends(fix), None)
             for key in moves.marks:
                 assert not self.rows[key].is_passed, "passed once"
                 self.rows[key] = self.rows[key]._replace(passed_us=1)
             news += moves.marks
 
-    def _ends(self, fix: Fix) -> Ends:
+    def _ends(self, fix: Fix) -> TopicEnds:
         if not fix.topic:
             return NO_ENDS
         if fix.stops is None:
             self.asked.append(fix.topic)
-        return Ends(f"id-{fix.topic}", {0: 50} if fix.stops is None else fix.stops)
+        return TopicEnds(f"id-{fix.topic}", {0: 50} if fix.stops is None else fix.stops)
 
 
 def test_ways_lead_through_topics_between_stages() -> None:
     assert PLAN.ways.direct == {"airports": ("a",), "flights": ("f",)}
-    assert PLAN.ways.written == (Written(PRICED, "p", ("f",)),)
+    assert PLAN.ways.written == (InnerTopic(PRICED, "p", ("f",)),)
     assert PLAN.ways.order.index("f") < PLAN.ways.order.index("p")
 
 
 def test_a_topic_with_fields_in_its_name_may_be_any_that_fits() -> None:
     stages = [stage("f", [FLIGHTS], "priced.{day}"), stage("p", ["priced.mon"]), stage("q", ["other"])]
-    ways = Ways.of("s", {"flights": FLIGHTS}, stages)
-    assert ways.written == (Written("priced.mon", "p", ("f",)),)
+    ways = StreamRoute.of("s", {"flights": FLIGHTS}, stages)
+    assert ways.written == (InnerTopic("priced.mon", "p", ("f",)),)
     assert set(ways.order) == {"f", "p"}
 
 
@@ -91,9 +103,9 @@ def test_a_topic_with_fields_in_its_name_may_be_any_that_fits() -> None:
         [stage("f", [FLIGHTS, "b"], "a"), stage("g", ["a"], "b")],
     ],
 )
-def test_a_circle_has_no_end(stages: list[StageWays]) -> None:
+def test_a_circle_has_no_end(stages: list[StageRoute]) -> None:
     with pytest.raises(BadFlow, match="circle"):
-        Ways.of("s", {"flights": FLIGHTS}, stages)
+        StreamRoute.of("s", {"flights": FLIGHTS}, stages)
 
 
 def test_an_input_passes_when_its_stages_have_committed_its_end() -> None:
@@ -131,7 +143,7 @@ def test_everything_waits_for_stages_behind_others() -> None:
 
 
 def test_an_input_that_nobody_sends_or_reads_is_not_waited_for() -> None:
-    plan = StreamPlan(TOPICS, Ways.of("s", TOPICS, [stage("f", [FLIGHTS])]))
+    plan = StreamPlan(TOPICS, StreamRoute.of("s", TOPICS, [stage("f", [FLIGHTS])]))
     upload = Upload(plan)
     assert upload.look([sender("airports", {0: 10})], is_closing=True) == [
         ("airports", ALL_STAGES),
@@ -140,22 +152,22 @@ def test_an_input_that_nobody_sends_or_reads_is_not_waited_for() -> None:
 
 
 def test_stages_that_have_committed_nothing_are_where_they_begin() -> None:
-    starting = Positions.of([Range("t", "id", 0, 5, 5)])
-    assert has_come_to(Reached.of(None, starting), "t", Ends("id", {0: 5}))
-    assert not has_come_to(Reached.of(None, starting), "t", Ends("id", {0: 6}))
+    starting = Positions.of([OffsetRange("t", "id", 0, 5, 5)])
+    assert has_come_to(StageReached.of(None, starting), "t", TopicEnds("id", {0: 5}))
+    assert not has_come_to(StageReached.of(None, starting), "t", TopicEnds("id", {0: 6}))
 
 
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
-        (Ends("id", {0: 5, 1: 0}), True),  # the stage need not know a partition that has nothing
-        (Ends("id", {0: 5, 1: 1}), False),
-        (Ends("another", {0: 500}), True),  # the topic was made again: what was in it is gone
-        (Ends("id", {}), True),
+        (TopicEnds("id", {0: 5, 1: 0}), True),  # the stage need not know a partition that has nothing
+        (TopicEnds("id", {0: 5, 1: 1}), False),
+        (TopicEnds("another", {0: 500}), True),  # the topic was made again: what was in it is gone
+        (TopicEnds("id", {}), True),
     ],
 )
-def test_every_partition_counts(ends: Ends, expected: bool) -> None:
-    reached = Reached.of(Positions.of([Range("t", "id", 0, 0, 5)]), Positions())
+def test_every_partition_counts(ends: TopicEnds, expected: bool) -> None:
+    reached = StageReached.of(Positions.of([OffsetRange("t", "id", 0, 0, 5)]), Positions())
     assert has_come_to(reached, "t", ends) is expected
 
 

@@ -9,18 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.boundary.csv_column import CsvColumn
-from towpath.boundary.csv_lines import CsvLines, columns_of
-from towpath.boundary.json_lines import JsonLines
-from towpath.boundary.line_records import RecordMaker, numbered
-from towpath.boundary.reading import Reading
-from towpath.boundary.refusal import MARK
-from towpath.boundary.sender import Sender
-from towpath.boundary.stamp import Stamp
-from towpath.boundary.streams import Stream, Streams
 from towpath.errors import BadSettings, BadValue
-from towpath.flow.text import ddl
-from towpath.flow.text.kind import Misfit
+from towpath.flow.documents import schema as ddl
+from towpath.flow.documents.types import Misfit
+from towpath.gateway.line_records import RecordMaker, numbered
+from towpath.gateway.lines.csv_lines import CsvColumn, CsvLines, columns_of
+from towpath.gateway.lines.json_lines import JsonLines
+from towpath.gateway.lines.lines import MARK, LineReading, Stamp
+from towpath.gateway.uploads.model import UploadSender
+from towpath.gateway.uploads.streams import Stream, Streams
 from towpath.settings import GatewaySettings
 
 SCHEMA = ddl.parsed("id string not null, fare bigint, at timestamp, ok boolean, price decimal(6,2), day date, x double")
@@ -33,7 +30,7 @@ def csv_lines(columns: list[str] = COLUMNS, key: str | None = "id", stamp: Stamp
     return CsvLines(columns, SCHEMA if columns is COLUMNS else None, stamp, key, most)
 
 
-def read(reader: CsvLines | JsonLines, *lines: bytes) -> Reading:
+def read(reader: CsvLines | JsonLines, *lines: bytes) -> LineReading:
     return reader.read(lines, range(1, len(lines) + 1))
 
 
@@ -214,9 +211,9 @@ def stream(**told: object) -> Stream:
     return Streams(GatewaySettings.model_validate({"streams": {"flights": told}})).stream("flights")
 
 
-def sender(format: str = "csv") -> Sender:
+def sender(format: str = "csv") -> UploadSender:
     row = ("u-1", "main", "flights", format, '["id", "note"]', "receiving", 1, 0, 0, 0, 0, 0, None, None, 0, None)
-    return Sender.from_row(row)
+    return UploadSender.from_row(row)
 
 
 def maker(record_bytes: int = 1 << 20, line_bytes: int = 5000, **told: object) -> RecordMaker:

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from towpath.boundary.cursor import START, Cursor
-from towpath.boundary.result_files import ResultFile, count_lines, files_in, lines_name, stage_directory
-from towpath.boundary.result_page import place_of, read_rows
 from towpath.errors import BadCursor
+from towpath.gateway.outlet.page import START, Cursor, place_of, read_rows
+from towpath.gateway.outlet.store import ResultFile, count_lines, files_in, lines_name, stage_directory
 
 LINES = st.lists(st.binary(max_size=12).map(lambda each: each.replace(b"\n", b"") + b"\n"), min_size=1, max_size=8)
 

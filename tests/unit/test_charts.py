@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from towpath.flow.pilot import MOVES, RESTING, PilotState
-from towpath.web.console.charts import Bar, Point, Span, bar_chart, ceiling, figure, line_chart
-from towpath.web.console.flow_chart import flow_chart, nodes_of
-from towpath.web.console.pilot_chart import MEANINGS, PLACES, joints, pilot_chart
+from towpath.flow.stage import MOVES, RESTING, StageState
+from towpath.web.console.flows.charts import PLACES, STATE_MEANINGS, flow_chart, joints, nodes_of, pilot_chart
+from towpath.web.console.layout.charts import Bar, Point, TimeSpan, bar_chart, ceiling, figure, line_chart
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
-HOUR = Span(NOW - timedelta(hours=1), NOW)
+HOUR = TimeSpan(NOW - timedelta(hours=1), NOW)
 MINUTE = timedelta(minutes=1)
 HOSTILE = """</title></svg><script>alert(1)</script>"'&<img src=x onerror=alert(1)>"""
 
@@ -103,9 +102,9 @@ def test_titles_and_series_are_text(name: str) -> None:
 
 
 def test_every_state_has_a_place_of_its_own_and_a_meaning() -> None:
-    assert set(PLACES) == set(MEANINGS) == set(PilotState)
-    assert len(set(PLACES.values())) == len(PilotState)
-    assert set(texts(pilot_chart(PilotState.LOAD))) >= {str(state) for state in PilotState} - {"load"}
+    assert set(PLACES) == set(STATE_MEANINGS) == set(StageState)
+    assert len(set(PLACES.values())) == len(StageState)
+    assert set(texts(pilot_chart(StageState.LOAD))) >= {str(state) for state in StageState} - {"load"}
 
 
 def test_lines_are_the_moves() -> None:
@@ -114,12 +113,12 @@ def test_lines_are_the_moves() -> None:
     moves = {(source, target) for source, targets in MOVES.items() for target in targets}
     assert drawn == {(source, target) for source, target in moves if not {source, target} & RESTING}
     # What the two frames stand for.
-    assert all(state in MOVES[other] for state in RESTING for other in PilotState if other is not state)
-    assert all(MOVES[state] - RESTING == {PilotState.CONFIGURE} for state in RESTING)
+    assert all(state in MOVES[other] for state in RESTING for other in StageState if other is not state)
+    assert all(MOVES[state] - RESTING == {StageState.CONFIGURE} for state in RESTING)
 
 
-@pytest.mark.parametrize("state", list(PilotState))
-def test_only_the_present_state_is_lit(state: PilotState) -> None:
+@pytest.mark.parametrize("state", list(StageState))
+def test_only_the_present_state_is_lit(state: StageState) -> None:
     drawn = parsed(pilot_chart(state))
     lit = [each.text for each in drawn.iter("text") if each.get("class") == "lit"]
     assert lit == [f"● {state}"]  # a sign as well as a colour
@@ -127,7 +126,7 @@ def test_only_the_present_state_is_lit(state: PilotState) -> None:
 
 
 def test_the_way_by_which_it_came_is_marked() -> None:
-    drawn = parsed(pilot_chart(PilotState.RETRY, PilotState.LOAD))
+    drawn = parsed(pilot_chart(StageState.RETRY, StageState.LOAD))
     assert sum(each.get("class") == "edge lit" for each in drawn.iter("path")) == 1
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 from towpath.testing import processes
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildFailed, ChildProcess
-from towpath.testing.waiting import wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -89,7 +89,7 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path, is_quick: bool
 import os, signal, sys
 from pathlib import Path
 from towpath.testing import processes
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 processes._are_quick = {is_quick}
 home = Path({str(tmp_path)!r})
 told = {{"act": "wait", "leave": True, "ready": str(home / "ready")}}

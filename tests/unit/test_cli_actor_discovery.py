@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.user_files import Write
 
-from towpath.actors.discovery import discover
+from towpath.actors.registry import discover
 from towpath.errors import BadActor
 
 HEAD = "from towpath.actors import Actor, End, Failed, Turn, state\n@state\nclass Start:\n    n: int = 0\n"

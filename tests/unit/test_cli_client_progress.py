@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from towpath.cli.gateway.views import ReceiveProgress, SendProgress, left_text, rows_text
 from towpath.cli.output import size_text
-from towpath.cli.receive_progress import ReceiveProgress, rows_text
-from towpath.cli.send_progress import SendProgress, left_text
-from towpath.client.receive_state import Received
-from towpath.client.sending import Sent
-from towpath.client.told import Place
+from towpath.client.protocol import SenderPosition
+from towpath.client.sender import Sent
+from towpath.client.state import ReceivedQuery
 
 
 class Hands:
@@ -23,7 +22,7 @@ class Hands:
 
 
 def sent(sender: str, position: int) -> Sent:
-    return Sent(sender, Place(position, 1, 1, 0, 0))
+    return Sent(sender, SenderPosition(position, 1, 1, 0, 0))
 
 
 @pytest.mark.parametrize(
@@ -78,9 +77,9 @@ def test_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert (rows_text(1), rows_text(1000)) == ("1 row", "1,000 rows")
     hands = Hands()
     progress = ReceiveProgress(hands)
-    progress.on_received(Received("stops", 10, 1))
+    progress.on_received(ReceivedQuery("stops", 10, 1))
     hands.now = 6.0
-    progress.on_received(Received("fares", 10, 2))
+    progress.on_received(ReceivedQuery("fares", 10, 2))
     progress.on_wait("no answer in time", 1.0)
     progress.on_wait("no answer in time", 1.0)
     rows, waiting = capsys.readouterr().err.splitlines()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from towpath.cli.demo_servers import DemoServers, find_servers
+from towpath.cli.demo import DemoServers, find_servers
 from towpath.errors import ServerFailed
 from towpath.settings import LogSettings, Settings, StackSettings
-from towpath.stack.server_name import ServerName, ServerState
+from towpath.stack.model import ServerName, ServerState
 from towpath.stack.stack import Stack, Status
 
 OWN = LogSettings(url="kafka://broker:9092", client={"sasl.password": "secret"})

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from tests.support.cli import CommandLine
 
-from towpath.doctor import machine, store
-from towpath.doctor.check import Health, ok
+from towpath.admin import doctor as machine
+from towpath.admin import doctor as store
+from towpath.admin.checks import CheckStatus, ok
 from towpath.errors import NotInstalled
 
 Program = Callable[[str, str], Path]
@@ -81,8 +82,8 @@ def test_what_is_wrong_has_its_remedy(words: list[str], name: str, remedy: str, 
 
 
 def test_old_python() -> None:
-    assert machine.python((3, 10, 4)).health is Health.MISSING
-    assert machine.python((3, 11, 0)).health is Health.OK
+    assert machine.python((3, 10, 4)).health is CheckStatus.MISSING
+    assert machine.python((3, 11, 0)).health is CheckStatus.OK
 
 
 @pytest.mark.parametrize(
@@ -95,22 +96,22 @@ def test_java_versions(version: str, health: str, program: Program) -> None:
 
 def test_a_java_that_does_not_work(program: Program) -> None:
     program("java", "sys.exit(1)")
-    assert machine.java(is_needed=True).health is Health.MISSING
+    assert machine.java(is_needed=True).health is CheckStatus.MISSING
 
 
 def test_little_disk_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def with_free(free: int) -> Health:
+    def with_free(free: int) -> CheckStatus:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free))
         return machine.disk(tmp_path).health
 
-    assert [with_free(n) for n in (10**7, 10**9, 10**11)] == [Health.MISSING, Health.WARNING, Health.OK]
+    assert [with_free(n) for n in (10**7, 10**9, 10**11)] == [CheckStatus.MISSING, CheckStatus.WARNING, CheckStatus.OK]
 
 
 def test_wake_ups_that_do_not_work_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     not_a_directory = tmp_path / f"towpath-{os.getuid()}"
     not_a_directory.write_text("")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert store._bells().health is Health.WARNING
+    assert store._bells().health is CheckStatus.WARNING
 
 
 def test_what_a_purpose_needs_is_missing_and_else_a_warning(command: CommandLine, program: Program) -> None:
@@ -183,7 +184,7 @@ def test_a_missing_postgresql_server(monkeypatch: pytest.MonkeyPatch) -> None:
         raise NotInstalled("the PostgreSQL server", "pip install x")
 
     monkeypatch.setattr(machine, "server_programs", none)
-    assert machine.postgres(is_needed=False).health is Health.WARNING
+    assert machine.postgres(is_needed=False).health is CheckStatus.WARNING
     found = machine.postgres(is_needed=True)
-    assert (found.health, found.package) == (Health.MISSING, "postgresql")
+    assert (found.health, found.package) == (CheckStatus.MISSING, "postgresql")
     assert "pip install x" in found.remedy

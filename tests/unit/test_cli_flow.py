@@ -13,16 +13,14 @@ import pytest
 from tests.support.cli import CommandLine, on_terminal
 
 import towpath
-from towpath.events import EventKind
-from towpath.flow.codes import ErrorCode
-from towpath.flow.error_record import BatchName, error_records, gap_record
-from towpath.flow.failure import Failure
-from towpath.flow.ledger import Ledger
-from towpath.flow.ledger_row import Counts
-from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits
-from towpath.flow.positions import Positions, Range
-from towpath.flow.stage_store import StageStore
-from towpath.flow.worker.report import Failed
+from towpath.core.events import EventKind
+from towpath.flow.delivery.ledger import Counts, Ledger
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.records.errors import BatchName, error_records, gap_record
+from towpath.flow.stage import RetryWaits, StageMachine, StageState, StageTrouble
+from towpath.flow.stage.store import StageStore
+from towpath.flow.worker.report import FailedRecord
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
 
@@ -73,22 +71,22 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime
 def put(runtime: Runtime) -> Callable[..., None]:
     """Brings the stage into a state."""
 
-    def save(pilot: Callable[[Pilot, int], Pilot]) -> None:
+    def save(pilot: Callable[[StageMachine, int], StageMachine]) -> None:
         now = runtime.database.now()
-        moved = pilot(Pilot.new(now).started(now), now)
+        moved = pilot(StageMachine.new(now).started(now), now)
         with runtime.database.transaction() as tx:
             StageStore(runtime.database).save_pilot(tx, FLOW, STAGE, runtime.process().id, moved)
 
     return save
 
 
-def waiting(pilot: Pilot, now: int) -> Pilot:
-    trouble = Trouble(ErrorCode.SINK_UNAVAILABLE, "load", "connection refused\x1b[31m")
-    return pilot.failed(trouble, now, Waits(30.0, 60.0, random.Random(1)))
+def waiting(pilot: StageMachine, now: int) -> StageMachine:
+    trouble = StageTrouble(ErrorCode.SINK_UNAVAILABLE, "load", "connection refused\x1b[31m")
+    return pilot.failed(trouble, now, RetryWaits(30.0, 60.0, random.Random(1)))
 
 
 def test_the_list_for_people_and_for_programs(runtime: Runtime, put: Any, command: CommandLine) -> None:
-    put(lambda pilot, now: pilot.moved(PilotState.EXTRACT, now - TWO_HOURS))
+    put(lambda pilot, now: pilot.moved(StageState.EXTRACT, now - TWO_HOURS))
     head, row = command.ok("flow", "list").lines
     assert head.split() == ["flow", "stage", "state", "for", "rate/s", "lag", "run", "by"]
     assert row.split() == [FLOW, STAGE, "extract", "2h", "12.5", "300", runtime.process().id]
@@ -98,7 +96,7 @@ def test_the_list_for_people_and_for_programs(runtime: Runtime, put: Any, comman
 
 def test_one_flow(runtime: Runtime, command: CommandLine) -> None:
     commit(runtime, 0)
-    gap = Range("events", "id", 0, 3, 7)
+    gap = OffsetRange("events", "id", 0, 3, 7)
     with runtime.database.transaction() as tx:
         Ledger(runtime.database).add_gap(tx, FLOW, STAGE, 1, gap, "deleted before it was read")
     shown = command.ok("flow", "show", FLOW).out
@@ -162,7 +160,7 @@ def test_an_unknown_stage(runtime: Runtime, command: CommandLine) -> None:
 
 def commit(runtime: Runtime, number: int) -> None:
     ledger = Ledger(runtime.database, runtime.process().id)
-    positions = Positions.of([Range("events", "id", 0, 9 * number, 9 * number + 9)])
+    positions = Positions.of([OffsetRange("events", "id", 0, 9 * number, 9 * number + 9)])
     with runtime.database.transaction() as tx:
         ledger.snapshot(tx, FLOW, STAGE, 1, number, f"{number:064}", positions)
         ledger.commit(tx, FLOW, STAGE, 1, number, counts=COUNTS, digests={}, timings={"total_s": 1.25})
@@ -183,7 +181,7 @@ def test_batches_the_newest_first(runtime: Runtime, command: CommandLine) -> Non
 def test_errors(runtime: Runtime, command: CommandLine) -> None:
     batch = BatchName(FLOW, STAGE, "", 1, 0, "hash", "me")
     failed = [
-        Failed("events", 0, at, 1, None, b"{}", (), Failure(code, step, kind, message), None, None)
+        FailedRecord("events", 0, at, 1, None, b"{}", (), RecordFailure(code, step, kind, message), None, None)
         for at, (code, step, kind, message) in enumerate(
             [
                 (ErrorCode.NOT_VALID, "events", "schema", "field cents: expected bigint"),
@@ -192,7 +190,7 @@ def test_errors(runtime: Runtime, command: CommandLine) -> None:
         )
     ]
     runtime.log.create_topic("shop.errors", 1)
-    gap = gap_record(Range("events", "id", 0, 3, 7), "deleted", batch)
+    gap = gap_record(OffsetRange("events", "id", 0, 3, 7), "deleted", batch)
     runtime.log.append("shop.errors", [*error_records(failed, batch, {"events": "id"}), gap])
     runtime.log.append("shop.errors", [NewRecord(b"of somebody else")])
     lines = command.ok("flow", "errors", FLOW).lines

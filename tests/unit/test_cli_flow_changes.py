@@ -11,10 +11,10 @@ import pytest
 from tests.support.cli import CommandLine
 
 import towpath
-from towpath.events import EventKind
-from towpath.flow.pilot import Pilot, PilotState
-from towpath.flow.stage_store import StageStore
-from towpath.flow.wish import Wish, WishKind
+from towpath.core.events import EventKind
+from towpath.flow.stage import StageMachine, StageState
+from towpath.flow.stage.states import StageCommand, StageCommandKind
+from towpath.flow.stage.store import StageStore
 from towpath.runtime import Runtime
 
 FLOW, STAGE = "shop", "events"
@@ -31,10 +31,10 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime
         yield runtime
 
 
-def save(runtime: Runtime, move: Callable[[Pilot, int], Pilot], *, leave: bool = False) -> None:
+def save(runtime: Runtime, move: Callable[[StageMachine, int], StageMachine], *, leave: bool = False) -> None:
     """This process takes the stage and brings it into a state; it may leave it then."""
     stages, owner, now = StageStore(runtime.database), runtime.process().id, runtime.database.now()
-    pilot = move(Pilot.new(now).started(now), now)
+    pilot = move(StageMachine.new(now).started(now), now)
     with runtime.database.transaction() as tx:
         stages.take(tx, FLOW, STAGE, owner)
         stages.save_pilot(tx, FLOW, STAGE, owner, pilot)
@@ -42,13 +42,13 @@ def save(runtime: Runtime, move: Callable[[Pilot, int], Pilot], *, leave: bool =
             stages.release(tx, FLOW, STAGE, owner, pilot)
 
 
-def wish_of(runtime: Runtime) -> Wish | None:
+def wish_of(runtime: Runtime) -> StageCommand | None:
     with runtime.database.read() as tx:
         return StageStore(runtime.database).read(tx, FLOW, STAGE).wish
 
 
 @contextmanager
-def granting(runtime: Runtime, move: Callable[[Pilot, int], Pilot]) -> Iterator[list[Wish]]:
+def granting(runtime: Runtime, move: Callable[[StageMachine, int], StageMachine]) -> Iterator[list[StageCommand]]:
     """As the thread of a stage does it: move, and settle the wish with that."""
     stages, owner, taken, over = StageStore(runtime.database), runtime.process().id, [], threading.Event()
 
@@ -72,12 +72,12 @@ def granting(runtime: Runtime, move: Callable[[Pilot, int], Pilot]) -> Iterator[
 
 
 def test_a_running_stage_is_paused(runtime: Runtime, command: CommandLine) -> None:
-    save(runtime, lambda pilot, now: pilot.moved(PilotState.EXTRACT, now))
+    save(runtime, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
     with granting(runtime, lambda pilot, now: pilot.paused("x", now)) as taken:
         ran = command.ok("flow", "pause", FLOW, "--why", "the shop is closed", "--who", "ann")
     assert "shop/events" in ran.out
     [wish] = taken
-    assert (wish.kind, wish.who, wish.why) == (WishKind.PAUSE, "ann", "the shop is closed")
+    assert (wish.kind, wish.who, wish.why) == (StageCommandKind.PAUSE, "ann", "the shop is closed")
     with runtime.database.read() as tx:
         [event] = runtime.event_log.page(tx, limit=5, kind=EventKind.FLOW_ASKED_BY_HAND)
     assert (event.subject, event.who, event.why, event.data) == (
@@ -89,27 +89,27 @@ def test_a_running_stage_is_paused(runtime: Runtime, command: CommandLine) -> No
 
 
 def test_a_stage_that_is_busy_is_not_waited_for_without_end(runtime: Runtime, command: CommandLine) -> None:
-    save(runtime, lambda pilot, now: pilot.moved(PilotState.EXTRACT, now))
+    save(runtime, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
     ran = command.ok("flow", "stop", FLOW, "--why", "x", "--wait", "0.2")
     assert "0.2 s" in ran.out
 
 
 def test_for_programs(runtime: Runtime, command: CommandLine) -> None:
-    save(runtime, lambda pilot, now: pilot.moved(PilotState.EXTRACT, now))
+    save(runtime, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
     with granting(runtime, lambda pilot, now: pilot.stopped("x", now)):
         [item] = command.ok("flow", "stop", FLOW, STAGE, "--why", "x", "--json").json["items"]
     assert (item["is_done"], item["state"]) == (True, "stopped")
 
 
-@pytest.mark.parametrize("rest", [Pilot.paused, Pilot.halted])
+@pytest.mark.parametrize("rest", [StageMachine.paused, StageMachine.halted])
 def test_resume_of_a_stage_that_nobody_runs_waits_for_the_next_start(
-    rest: Callable[[Pilot, str, int], Pilot], runtime: Runtime, command: CommandLine
+    rest: Callable[[StageMachine, str, int], StageMachine], runtime: Runtime, command: CommandLine
 ) -> None:
     save(runtime, lambda pilot, now: rest(pilot, "x", now), leave=True)
     command.ok("flow", "resume", FLOW, "--why", "it is mended")
     wish = wish_of(runtime)
     assert wish is not None
-    assert wish.kind is WishKind.RESUME
+    assert wish.kind is StageCommandKind.RESUME
 
 
 def test_there_is_nothing_to_stop(runtime: Runtime, command: CommandLine) -> None:

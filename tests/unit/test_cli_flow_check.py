@@ -9,10 +9,10 @@ import pytest
 from tests.support.cli import CommandLine
 
 import towpath
-from towpath.flow.flow_file import find_flow
-from towpath.flow.ledger import Ledger
-from towpath.flow.positions import Positions, Range
-from towpath.flow.stage_store import StageStore
+from towpath.flow.delivery.ledger import Ledger
+from towpath.flow.delivery.positions import OffsetRange, Positions
+from towpath.flow.flow import find_flow
+from towpath.flow.stage.store import StageStore
 from towpath.runtime import Runtime
 
 FILE = """
@@ -20,7 +20,7 @@ from towpath import Flow, files, topic
 flow = Flow("shop", delivery="exactly-once")
 flow.load(topic("events"), files("{directory}"), name="{name}")
 """
-START = Positions.of([Range("events", "id", 0, 0, 0)])
+START = Positions.of([OffsetRange("events", "id", 0, 0, 0)])
 
 
 def target(name: str = "out", directory: str = "out") -> str:

@@ -14,18 +14,18 @@ import pytest
 from rich.console import Console
 from tests.support.cli import CommandLine
 
-from towpath.cli import flow_words, run
-from towpath.cli.flow_spark import java_output_to
-from towpath.cli.flow_stop import Stopping
-from towpath.cli.flow_tally import Tally
-from towpath.cli.flow_view import Shown, picture
-from towpath.events import Event, EventKind
-from towpath.flow.codes import MEANINGS, ErrorCode
-from towpath.flow.pilot import Pilot, PilotState, Trouble, Waits, move_event
-from towpath.testing.waiting import wait_until
+from towpath.cli.flows import run
+from towpath.cli.flows import views as flow_words
+from towpath.cli.flows.screen import RunTally, java_output_to
+from towpath.cli.flows.views import StageLine, picture
+from towpath.cli.progress import SignalHandler
+from towpath.core.events import Event, EventKind
+from towpath.flow.failures import MEANINGS, ErrorCode
+from towpath.flow.stage import RetryWaits, StageMachine, StageState, StageTrouble, move_event
+from towpath.testing.clock import wait_until
 
 if TYPE_CHECKING:
-    from towpath.flow.flow_run import FlowRun
+    from towpath.flow.run.flow_run import FlowRun
 
 FLOW = """
 from towpath import Flow, topic, files
@@ -37,16 +37,16 @@ flow.load(priced, files("results"))
 COUNTS = {"read": 4, "loaded": 1, "filtered": {"priced": 1}, "failed": {"9": 1, "10": 1}, "delivered": {"files": 1}}
 
 
-def pilot() -> Pilot:
-    return Pilot.new(0).started(0)
+def pilot() -> StageMachine:
+    return StageMachine.new(0).started(0)
 
 
-def failing() -> Pilot:
-    trouble = Trouble(ErrorCode.SINK_FAILED, "index views", "503: try later")
-    return pilot().failed(trouble, 0, Waits(30.0, 60.0, random.Random(1)))
+def failing() -> StageMachine:
+    trouble = StageTrouble(ErrorCode.SINK_FAILED, "index views", "503: try later")
+    return pilot().failed(trouble, 0, RetryWaits(30.0, 60.0, random.Random(1)))
 
 
-def drawn(*stages: Shown, now: int = 0, height: int = 24) -> list[str]:
+def drawn(*stages: StageLine, now: int = 0, height: int = 24) -> list[str]:
     console = Console(width=80, height=height, record=True, file=io.StringIO())
     console.print(picture(stages, now, height))
     return [line.rstrip() for line in console.export_text().splitlines()]
@@ -60,7 +60,7 @@ def test_the_picture_fits_on_a_terminal_of_80_columns() -> None:
     partitions = [{"topic": "events", "partition": n, "position": 5, "end": 5 + n, "lag": n} for n in range(40)]
     sample = {"partitions": partitions, "lag": 1_000_000, "rate": 12_345.6}
     counts = {"read": 12_345_678, "loaded": 12_345_000, "filtered": 600, "failed": 78}
-    lines = drawn(Shown("events", failing(), sample, counts), now=3_000_000)
+    lines = drawn(StageLine("events", failing(), sample, counts), now=3_000_000)
     assert lines[0].split() == ["stage", "state", "for", "rate/s", "lag", "loaded", "filtered", "failed"]
     assert " ".join(lines[1].split()) == "events retry 3s 12,345.6 1,000,000 12,345,000 600 78"
     assert re.fullmatch(r"events: .*\bcode 11\b.*…", lines[2])
@@ -70,24 +70,26 @@ def test_the_picture_fits_on_a_terminal_of_80_columns() -> None:
 
 
 def test_a_stage_with_nothing_to_read_is_idle() -> None:
-    waiting = pilot().moved(PilotState.EXTRACT, 0)
-    assert drawn(Shown("events", waiting, {"lag": 0}, {}))[1].split()[:2] == ["events", "idle"]
-    assert drawn(Shown("events", waiting, {"lag": 3}, {}))[1].split()[:2] == ["events", "extract"]
+    waiting = pilot().moved(StageState.EXTRACT, 0)
+    assert drawn(StageLine("events", waiting, {"lag": 0}, {}))[1].split()[:2] == ["events", "idle"]
+    assert drawn(StageLine("events", waiting, {"lag": 3}, {}))[1].split()[:2] == ["events", "extract"]
 
 
 def test_a_line_for_each_memorable_move_only() -> None:
-    before, idle = pilot(), pilot().moved(PilotState.EXTRACT, 0)
+    before, idle = pilot(), pilot().moved(StageState.EXTRACT, 0)
     told = flow_words.moved_text(move_event("shop", "events", before, failing()))
     assert re.fullmatch(r"shop/events: configure → retry, code 11 .*503: try later", told)
-    everyday = move_event("shop", "events", idle, idle.moved(PilotState.TRANSFORM, 0))
+    everyday = move_event("shop", "events", idle, idle.moved(StageState.TRANSFORM, 0))
     assert flow_words.moved_text(everyday) == ""
     assert flow_words.moved_text(move_event("shop", "events", idle, idle.halted("why", 0))).endswith("→ halted: why")
 
 
-def ended(monkeypatch: pytest.MonkeyPatch, end: Pilot) -> None:
+def ended(monkeypatch: pytest.MonkeyPatch, end: StageMachine) -> None:
     """A run that is over at once: two batches, and this end."""
 
-    def play(runtime: Any, flow: Any, until_idle: bool, tally: Tally, metrics: int | None) -> dict[str, Pilot]:
+    def play(
+        runtime: Any, flow: Any, until_idle: bool, tally: RunTally, metrics: int | None
+    ) -> dict[str, StageMachine]:
         for number in range(2):
             tally(Event(EventKind.BATCH_COMMITTED, "shop/events", data={"batch_id": number, **COUNTS}))
         return {"events": end}
@@ -99,7 +101,7 @@ def ended(monkeypatch: pytest.MonkeyPatch, end: Pilot) -> None:
 def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", "")
-    monkeypatch.setattr("towpath.flow.flow_file.FlowFile.take_along", lambda self: "")
+    monkeypatch.setattr("towpath.flow.flow.FlowFile.take_along", lambda self: "")
     path = tmp_path / "a_shop.py"
     path.write_text(FLOW)
     return path
@@ -192,7 +194,7 @@ def test_the_first_signal_ends_it_after_the_batch_and_the_second_at_once(
     left: list[object] = []
     monkeypatch.setattr("os._exit", left.append)
     running, before = Running(), signal.getsignal(signal.SIGINT)
-    with Stopping(lambda: left.append("told")) as stopping:
+    with SignalHandler(lambda: left.append("told")) as stopping:
         stopping.of(cast("FlowRun", running))
         signal.raise_signal(first)
         assert [stopping.news(), stopping.news()] == [True, False]
@@ -203,7 +205,7 @@ def test_the_first_signal_ends_it_after_the_batch_and_the_second_at_once(
 
 
 def test_before_the_flow_runs_a_signal_is_an_interruption() -> None:
-    with pytest.raises(KeyboardInterrupt), Stopping(lambda: None):
+    with pytest.raises(KeyboardInterrupt), SignalHandler(lambda: None):
         signal.raise_signal(signal.SIGTERM)
 
 

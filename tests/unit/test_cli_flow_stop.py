@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from towpath.cli.flow_stop import EndWish
+from towpath.cli.progress import StopRequest
 
 
 @pytest.mark.timeout(30)
@@ -22,7 +22,7 @@ def test_a_handler_may_wish_at_any_line_of_the_wait() -> None:
 
 def _interrupt(number: int) -> bool:
     """Wish before the line with this number; False when the wait has not so many."""
-    wish, passed = EndWish(), -1
+    wish, passed = StopRequest(), -1
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
         nonlocal passed

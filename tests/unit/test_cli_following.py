@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from towpath.cli import following
+from towpath.cli import interactive as following
 from towpath.errors import DatabaseUnavailable
 from towpath.runtime import Runtime
 

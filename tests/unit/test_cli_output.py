@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.cli import on_terminal
 
 from towpath.cli.output import Column, age, can_redraw, plain, pretty, print_table, short_time, time_and_age
-from towpath.exact_json import Exact, read_exactly, to_json
+from towpath.core.exact_json import Exact, read_exactly, to_json
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 VALUES = st.recursive(

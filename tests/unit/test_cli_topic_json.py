@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.sweep import sweep
 
-from towpath.cli.topic_json import from_line, to_line
+from towpath.cli.topics.lines import from_line, to_line
 from towpath.errors import BadRecord
 from towpath.log import NewRecord, Record
 

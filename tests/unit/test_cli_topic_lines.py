@@ -7,7 +7,7 @@ from typing import IO
 
 import pytest
 
-from towpath.cli.topic_lines import BadLine, LineForm, Lines
+from towpath.cli.topics.lines import BadLine, LineForm, RecordLines
 from towpath.errors import BadRecord
 from towpath.log import NewRecord, Topic
 
@@ -26,7 +26,7 @@ def read(stream: IO[bytes], form: LineForm, first_line: int = 1) -> tuple[list[N
     """The records, the lines that they were on, and what was said about the line that ended it."""
     records, lines, said = list[NewRecord](), list[int](), ""
     try:
-        for batch in Lines(stream, form, TOPIC, LIMIT).batches(first_line):
+        for batch in RecordLines(stream, form, TOPIC, LIMIT).batches(first_line):
             records += batch.records
             lines += batch.lines
     except BadLine as error:
@@ -49,7 +49,7 @@ def test_raw_lines_are_any_bytes(kind: type[io.BytesIO]) -> None:
 
 
 def test_what_is_there_is_given_out_before_more_is_waited_for() -> None:
-    batches = Lines(Trickle(b"1\n22\n3\n"), LineForm(), TOPIC, LIMIT).batches()
+    batches = RecordLines(Trickle(b"1\n22\n3\n"), LineForm(), TOPIC, LIMIT).batches()
     assert [[record.value for record in batch.records] for batch in batches] == [[b"1"], [b"22"], [b"3"]]
 
 

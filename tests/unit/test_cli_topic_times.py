@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from towpath.cli.failures import UsageError
-from towpath.cli.topic_times import age_text, parse_age_s, parse_time_ms, shown_time
+from towpath.cli.context import UsageError
+from towpath.cli.options import age_text, parse_age_s, parse_time_ms, shown_time
 
 NOW_MS = 1_700_000_000_000
 

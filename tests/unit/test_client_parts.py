@@ -16,19 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.client.chunk_size import LEAST_BYTES, ChunkSize
-from towpath.client.csv_header import read_header
-from towpath.client.file_source import FileSource
-from towpath.client.key import Key, find_key
-from towpath.client.patience import Manners, Patience
-from towpath.client.planning import Plan, Wanted
-from towpath.client.receive_state import Received, ReceiveState
-from towpath.client.send_state import SendState
-from towpath.client.source import Piece, whole_lines
-from towpath.client.spool import Spool
-from towpath.client.state_file import StateFile, read_state
+from towpath.client.connection import ClientKey, find_key
+from towpath.client.protocol import RetryPolicy, RetryTimer
+from towpath.client.sender import LEAST_BYTES, ChunkSize
+from towpath.client.sources import FileSource, Piece, Spool, read_header, whole_lines
+from towpath.client.state import ReceivedQuery, ReceiveState, SendState, StateFile, read_state
+from towpath.client.upload import FileInput, UploadPlan
 from towpath.errors import BadSettings, BadStateFile, BadValue, SourceChanged
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_it_starts_without_the_rest_of_towpath() -> None:
@@ -52,7 +47,7 @@ def test_a_key_comes_from_the_file_before_the_variable(tmp_path: Path, monkeypat
 @pytest.mark.parametrize("text", ["", "two words", "tp_é", "tp_a\nX-Other: b"])
 def test_what_is_no_key_is_refused_without_showing_it(text: str) -> None:
     with pytest.raises(BadSettings) as refused:
-        Key(text)
+        ClientKey(text)
     assert not text or text not in str(refused.value)
 
 
@@ -79,7 +74,7 @@ class Hands:
 
 def test_waits_double_up_to_the_longest_and_begin_again_after_success() -> None:
     waits: list[float] = []
-    patience = Patience(Manners(0.001, 0.008), on_wait=lambda why, wait_s: waits.append(wait_s), clock=Hands())
+    patience = RetryTimer(RetryPolicy(0.001, 0.008), on_wait=lambda why, wait_s: waits.append(wait_s), clock=Hands())
     for _ in range(6):
         patience.wait("x")
     patience.worked()
@@ -331,10 +326,10 @@ def test_a_state_of_another_kind(item: dict[str, object]) -> None:
 
 def test_states_are_read_as_they_were_written(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
-    with Plan([Wanted("x", str(tmp_path / "x.csv"))], None, None) as plan:
+    with UploadPlan([FileInput("x", str(tmp_path / "x.csv"))], None, None) as plan:
         state = SendState.new("http://s", "x", "label", plan.senders)
     assert SendState.read(json.loads(json.dumps(state.item()))) == state
-    received = ReceiveState("u", "csv", ("q", "r")).after(Received("q", 3, 1, "c", is_complete=True))
+    received = ReceiveState("u", "csv", ("q", "r")).after(ReceivedQuery("q", 3, 1, "c", is_complete=True))
     assert ReceiveState.read(json.loads(json.dumps(received.item()))) == received
     with pytest.raises(BadValue):
         received.check("u", "jsonl")
@@ -347,11 +342,11 @@ def test_files_are_planned_by_their_names(tmp_path: Path) -> None:
     for name, text in (("a.csv", "x,y\n1,2\n"), ("b.csv", "x,y\n"), ("c.jsonl", "{}\n")):
         (tmp_path / name).write_text(text)
     wanted = [
-        Wanted("in", str(tmp_path / "a.csv")),
-        Wanted("in", str(tmp_path / "b.csv")),
-        Wanted("o", str(tmp_path / "c.jsonl")),
+        FileInput("in", str(tmp_path / "a.csv")),
+        FileInput("in", str(tmp_path / "b.csv")),
+        FileInput("o", str(tmp_path / "c.jsonl")),
     ]
-    with Plan(wanted, None, None) as plan:
+    with UploadPlan(wanted, None, None) as plan:
         found = [(each.new.sender, each.new.input, each.new.format, each.new.columns) for each in plan.senders]
         assert found == [("in", "in", "csv", ("x", "y")), ("in-2", "in", "csv", ("x", "y")), ("o", "o", "jsonl", None)]
         assert [(each.begin, each.size, each.new.first_line) for each in plan.senders] == [
@@ -365,7 +360,7 @@ def test_files_are_planned_by_their_names(tmp_path: Path) -> None:
 
 def test_a_csv_file_without_a_header(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,2\n")
-    with Plan([Wanted("in", str(tmp_path / "a.csv"))], None, ["x", "y"]) as plan:
+    with UploadPlan([FileInput("in", str(tmp_path / "a.csv"))], None, ["x", "y"]) as plan:
         [sender] = plan.senders
         assert (sender.new.columns, sender.begin, sender.size, sender.new.first_line) == (("x", "y"), 0, 4, 1)
 
@@ -374,7 +369,7 @@ def test_a_csv_from_standard_input() -> None:
     pipe = Pipe()
     pipe.write(b"x,y\n1,2\n")
     pipe.end()
-    with Plan([Wanted("in", "-")], "csv", None, pipe.stream) as plan:
+    with UploadPlan([FileInput("in", "-")], "csv", None, pipe.stream) as plan:
         [sender] = plan.senders
         assert (sender.new.columns, sender.size, sender.begin) == (("x", "y"), None, 0)
         wait_until(lambda: plan.sources["in"].size == 4, what="all of it")
@@ -385,14 +380,14 @@ def test_a_csv_from_standard_input() -> None:
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
-        ([Wanted("in", "-")], "--format"),
-        ([Wanted("in", "x.parquet")], "x.parquet"),
-        ([Wanted("in", "-"), Wanted("o", "-")], "once"),
+        ([FileInput("in", "-")], "--format"),
+        ([FileInput("in", "x.parquet")], "x.parquet"),
+        ([FileInput("in", "-"), FileInput("o", "-")], "once"),
     ],
 )
-def test_what_cannot_be_planned(wanted: list[Wanted], says: str) -> None:
+def test_what_cannot_be_planned(wanted: list[FileInput], says: str) -> None:
     with pytest.raises(BadValue, match=says):
-        Plan(wanted, None, None, None)
+        UploadPlan(wanted, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -406,8 +401,8 @@ def test_what_cannot_be_planned(wanted: list[Wanted], says: str) -> None:
 def test_another_file_than_when_the_upload_began(text: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("a,b\n1,2\n")
-    wanted = [Wanted("x", str(path))]
-    with Plan(wanted, None, None) as plan:
+    wanted = [FileInput("x", str(path))]
+    with UploadPlan(wanted, None, None) as plan:
         state = SendState.new("http://s", "x", "", plan.senders)
         state.check_same("x", plan.senders)
         with pytest.raises(SourceChanged):
@@ -415,13 +410,13 @@ def test_another_file_than_when_the_upload_began(text: str, says: str, tmp_path:
         with pytest.raises(SourceChanged):
             state.check_same("x", [])
     path.write_text(text)
-    with Plan(wanted, None, None) as plan, pytest.raises(SourceChanged, match=says):
+    with UploadPlan(wanted, None, None) as plan, pytest.raises(SourceChanged, match=says):
         state.check_same("x", plan.senders)
 
 
 def test_standard_input_cannot_be_gone_on_with() -> None:
     pipe = Pipe()
-    with Plan([Wanted("x", "-")], "jsonl", None, pipe.stream) as plan:
+    with UploadPlan([FileInput("x", "-")], "jsonl", None, pipe.stream) as plan:
         state = SendState.new("http://s", "x", "", plan.senders)
         with pytest.raises(SourceChanged):
             state.check_same("x", plan.senders)

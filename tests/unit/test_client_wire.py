@@ -11,8 +11,7 @@ from tests.support.receivers import certificates
 from tests.support.scripted_gateway import Says, refusal, scripted_gateway
 
 from towpath.client import Client, FileSource
-from towpath.client.patience import Stopped
-from towpath.client.wire import MOST_FAULTS
+from towpath.client.protocol import MOST_FAULTS, Stopped
 from towpath.errors import BadValue, ClientError, GatewayAway, GatewayRefused, SenderReplaced, SourceChanged
 
 KEY = "tp_secret"

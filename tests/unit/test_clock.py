@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from towpath.clock import SystemClock, to_datetime, to_micros, to_millisecond
+from towpath.core.clock import SystemClock, to_datetime, to_micros, to_millisecond
 from towpath.testing.clock import SettableClock
 
 

@@ -11,11 +11,10 @@ from typing import Any
 import pytest
 
 from towpath import Flow, collect, files, result, topic
-from towpath.boundary.closing_plan import ClosingPlan
-from towpath.boundary.result_state import ResultKind
-from towpath.boundary.result_store import Declared
-from towpath.boundary.streams import Streams
 from towpath.errors import BadFlow
+from towpath.gateway.completion.plan import ClosingPlan
+from towpath.gateway.outlet.store import Declared, ResultKind
+from towpath.gateway.uploads.streams import Streams
 from towpath.settings import GatewaySettings
 
 

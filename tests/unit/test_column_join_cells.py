@@ -9,12 +9,11 @@ import pytest
 
 from towpath.errors import BadFlow
 from towpath.flow.flow import Flow
-from towpath.flow.nodes import Source
+from towpath.flow.graph.nodes import Source
+from towpath.flow.graph.sources import topic
+from towpath.flow.graph.stateful_nodes import ColumnJoin
 from towpath.flow.stateful import field, header, key
-from towpath.flow.stateful.column_cells import cell, event_ms, join_key
-from towpath.flow.stateful.column_join import ColumnJoin
-from towpath.flow.stateful.column_watermark import watermarks
-from towpath.flow.topic_reference import topic
+from towpath.flow.stateful.column_state import cell, event_ms, join_key, watermarks
 
 TWO: dict[str, Any] = {"order": topic("orders"), "payment": topic("payments")}
 

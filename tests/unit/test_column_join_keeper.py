@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from tests.support.column_join import REENTRY, Joining, Row, order, pairs, payment
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.place import Place
-from towpath.flow.reentry_record import (
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.failures import ErrorCode
+from towpath.flow.records.reentry import (
     INPUT_OFFSET,
     INPUT_PARTITION,
     INPUT_TIMESTAMP,
@@ -19,10 +19,10 @@ from towpath.flow.reentry_record import (
     STAGE,
 )
 from towpath.flow.stateful import header, key
-from towpath.flow.stateful.column_left import with_left
-from towpath.flow.stateful.join_keeper import JOINED
-from towpath.flow.stateful.packets import JUDGED
-from towpath.flow.stateful.verdict import VERDICT, Verdict
+from towpath.flow.stateful.column_join import with_left
+from towpath.flow.stateful.join import JOINED
+from towpath.flow.stateful.operators import JUDGED
+from towpath.flow.worker.records import VERDICT, RecordVerdict
 
 
 def back(row: Row, *more: tuple[str, bytes], at: int = 0) -> Row:
@@ -39,7 +39,7 @@ def back(row: Row, *more: tuple[str, bytes], at: int = 0) -> Row:
     return row._replace(topic=REENTRY, offset=at, headers=(*row.headers, *headers, *more))
 
 
-def only(said: list[Verdict | None]) -> Verdict:
+def only(said: list[RecordVerdict | None]) -> RecordVerdict:
     [verdict] = said
     assert verdict is not None
     return verdict
@@ -48,15 +48,17 @@ def only(said: list[Verdict | None]) -> Verdict:
 def test_every_order_with_every_payment() -> None:
     """Who comes later has the documents; the others were waiting until their first partner came."""
     joining = Joining.of()
-    assert [each.place for each in filter(None, joining.run(order(1, 7, 0), order(2, 7, 5)))] == [Place.JOINING] * 2
+    assert [each.place for each in filter(None, joining.run(order(1, 7, 0), order(2, 7, 5)))] == [
+        RecordPlace.JOINING
+    ] * 2
     verdict = only(joining.run(payment(1, 7.0, 10)))
     assert pairs([verdict]) == [(1, 1), (2, 1)]
-    assert verdict.moves == {Place.JOINING: -2, Place.AGGREGATED: 2}
+    assert verdict.moves == {RecordPlace.JOINING: -2, RecordPlace.AGGREGATED: 2}
     verdict = only(joining.run(payment(2, 7, 15)))
     assert pairs([verdict]) == [(2, 2)]
     assert verdict.moves is None, "the order has left the place joining before"
     assert joining.kept == 4
-    waiting = [Verdict(Place.JOINING, seen={"both/payment": 16}), Verdict(Place.JOINING)]
+    waiting = [RecordVerdict(RecordPlace.JOINING, seen={"both/payment": 16}), RecordVerdict(RecordPlace.JOINING)]
     assert joining.run(payment(3, "7", 5), payment(4, 7, 16)) == waiting
 
 
@@ -93,7 +95,7 @@ def test_a_record_without_column_or_time_fails_and_comes_back_as_new(row: Row, n
     assert (failure.code, failure.step, failure.exception) == (ErrorCode.NOT_VALID, "both", name)
     assert message in failure.message
     mended = row._replace(value={"id": 7, "at": 0, "o": 1})
-    assert only(joining.run(back(mended))).place == Place.JOINING
+    assert only(joining.run(back(mended))).place == RecordPlace.JOINING
     assert pairs(joining.run(payment(1, 7, 0))) == [(1, 1)]
 
 
@@ -125,7 +127,7 @@ def test_behind_the_watermark(late: Any, expected: dict[str, int]) -> None:
 def test_what_comes_back_is_taken_though_it_is_late() -> None:
     """Else a person could replay it for ever. Two that come back find each other, in different batches too."""
     joining = Joining.of()
-    assert only(joining.run(back(order(1, 7, 1)), watermark=1000)).place == Place.JOINING
+    assert only(joining.run(back(order(1, 7, 1)), watermark=1000)).place == RecordPlace.JOINING
     assert pairs(joining.run(back(payment(1, 7, 2)), watermark=1010)) == [(1, 1)]
 
 
@@ -152,7 +154,7 @@ def test_one_key_with_too_many_records() -> None:
     assert [failure and failure.exception for failure in failures] == [None] * 3 + ["TooMany"] * 2
     assert pairs(joining.run(payment(1, 7, 0))) == [(0, 1), (1, 1), (2, 1)]
     joining.tick(100)
-    assert only(joining.run(order(9, 7, 100), watermark=100)).place == Place.JOINING
+    assert only(joining.run(order(9, 7, 100), watermark=100)).place == RecordPlace.JOINING
 
 
 @pytest.mark.parametrize("visited_by", ["tick", "record"])
@@ -179,9 +181,9 @@ def test_unmatched_error(visited_by: str) -> None:
     assert own.failure is not None
     assert own.failure.exception == "Unmatched"
     assert "payment" in own.failure.message
-    assert (verdict.moves or {})[Place.JOINING] == -1
+    assert (verdict.moves or {})[RecordPlace.JOINING] == -1
     [row] = with_left(JUDGED.empty_table(), [verdict]).to_pylist()
-    told = Verdict.decode(row.pop(VERDICT))
+    told = RecordVerdict.decode(row.pop(VERDICT))
     assert told.is_again
     assert told.failure == own.failure
     headers = [{"key": "h", "value": b"v"}]
@@ -203,7 +205,7 @@ def test_unmatched_deliver() -> None:
     assert pairs(joining.run(payment(4, 7, 1), watermark=16)) == []
     verdict = joining.tick(16)
     assert pairs([verdict]) == [(1, None)]
-    assert verdict.moves == {Place.JOINING: -1, Place.AGGREGATED: 1}
+    assert verdict.moves == {RecordPlace.JOINING: -1, RecordPlace.AGGREGATED: 1}
     assert verdict.by == "both"
     assert joining.tick(16).given == [], "a second tick finds nothing due"
     again = joining.tick(99, verdict.header or ("", b""), value=verdict.value or b"")
@@ -221,7 +223,7 @@ def test_one_leaves_and_another_of_its_key_is_at_the_edge() -> None:
 
 
 def test_so_many_without_partner_that_one_tick_does_not_take_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("towpath.flow.stateful.column_join_keeper.MOST_PER_TICK", 2)
+    monkeypatch.setattr("towpath.flow.stateful.column_join.MOST_PER_TICK", 2)
     joining = Joining.of(unmatched="deliver")
     joining.run(*(order(at, at % 2, 0) for at in range(5)))
     found = [pairs([joining.tick(100)]) for _ in range(4)]
@@ -248,8 +250,11 @@ def test_a_joined_record_that_failed_comes_back_with_its_partners() -> None:
 def test_a_header_of_somebody_else_is_not_believed() -> None:
     joining = Joining.of()
     strange = (JOINED, json.dumps([["orders", 0, 5]]).encode())
-    assert only(joining.run(back(order(1, 7, 0)._replace(headers=(strange,))))).place == Place.JOINING
-    assert only(joining.run(order(2, 7, 0)._replace(headers=((JOINED, b'[["orders", 0, 2]]'),)))).place == Place.JOINING
+    assert only(joining.run(back(order(1, 7, 0)._replace(headers=(strange,))))).place == RecordPlace.JOINING
+    assert (
+        only(joining.run(order(2, 7, 0)._replace(headers=((JOINED, b'[["orders", 0, 2]]'),)))).place
+        == RecordPlace.JOINING
+    )
 
 
 def test_when_a_shard_is_due() -> None:
@@ -262,7 +267,7 @@ def test_when_a_shard_is_due() -> None:
     assert joining.keeper.due(joining.states[0]) == [1550]
 
 
-def _visit(joining: Joining, by: str, watermark: int) -> Verdict:
+def _visit(joining: Joining, by: str, watermark: int) -> RecordVerdict:
     if by == "tick":
         return joining.tick(watermark)
     return only(joining.run(order(100 + watermark, "other", watermark), watermark=watermark))

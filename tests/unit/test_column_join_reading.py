@@ -8,17 +8,16 @@ import pyarrow as pa
 import pytest
 from tests.support.column_join import Row, batch_of, order
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.flow.stateful.verdict import VERDICT, Verdict
-from towpath.flow.units import Units
-from towpath.flow.worker.reading import ReadRecords
-from towpath.flow.worker.report import Counts, Report
+from towpath.flow.delivery.ledger import BatchSnapshot
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.worker.reader import ReadRecords
+from towpath.flow.worker.records import VERDICT, RecordVerdict
+from towpath.flow.worker.report import SegmentCounts, SegmentReport
 
-FAILURE = Failure(ErrorCode.NOT_VALID, "both", "Unmatched", "none came")
+FAILURE = RecordFailure(ErrorCode.NOT_VALID, "both", "Unmatched", "none came")
 
 
-def judged(rows: list[Row], said: list[Verdict]) -> pa.RecordBatch:
+def judged(rows: list[Row], said: list[RecordVerdict]) -> pa.RecordBatch:
     texts = pa.array([verdict.encode() for verdict in said], pa.binary())
     batch = batch_of(rows)
     return batch.set_column(batch.schema.get_field_index(VERDICT), VERDICT, texts)
@@ -29,12 +28,12 @@ def test_reading(tmp_path: Path) -> None:
     given = [{"order": {"n": 1}, "payment": {"p": 1}}, {"order": {"n": 1}, "payment": {"p": 2}}]
     rows = [order(2, 7, 0), order(5, 7, 0, long="x" * 100), pair, order(7, 8, 0)]
     said = [
-        Verdict(failure=FAILURE, is_again=True),
-        Verdict(seen={"both/order": 5}),
-        Verdict(given=given, was_read=True, moves={"joining": -2, "aggregated": 2}, seen={"both/order": 4}),
-        Verdict("joining"),
+        RecordVerdict(failure=FAILURE, is_again=True),
+        RecordVerdict(seen={"both/order": 5}),
+        RecordVerdict(given=given, was_read=True, moves={"joining": -2, "aggregated": 2}, seen={"both/order": 4}),
+        RecordVerdict("joining"),
     ]
-    report = Report(tmp_path, "segment0-0")
+    report = SegmentReport(tmp_path, "segment0-0")
     [chunk] = ReadRecords("both", 100, "refuse", None, {}).chunks(iter([judged(rows, said)]), report)
     assert chunk.documents == given
     assert chunk.inputs == [2, 2]
@@ -42,7 +41,7 @@ def test_reading(tmp_path: Path) -> None:
         0: ErrorCode.NOT_VALID,
         1: ErrorCode.RECORD_TOO_BIG,
     }
-    counts = Counts.from_json(report.counts.to_json())
+    counts = SegmentCounts.from_json(report.counts.to_json())
     assert counts.read == 3, "the first was read by an earlier batch"
     assert counts.lowest == {"orders/0": 5}
     assert counts.event_times == {"both/order": 5}
@@ -52,14 +51,14 @@ def test_reading(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [b"oops", b'{"order": {"n": 1, "n": 2}}', b"[1]"])
 def test_what_was_read_before_and_somebody_has_spoiled_fails_alone(tmp_path: Path, value: bytes) -> None:
     rows = [order(5, 7, 0), Row("orders", 6, value), Row("orders", 7, {"given": "x" * 200})]
-    said = [Verdict(), Verdict(was_read=True), Verdict(given=[{"n": 1}], by="both", was_read=True)]
+    said = [RecordVerdict(), RecordVerdict(was_read=True), RecordVerdict(given=[{"n": 1}], by="both", was_read=True)]
     reading = ReadRecords("both", 100, "refuse", None, {})
-    [chunk] = reading.chunks(iter([judged(rows, said)]), Report(tmp_path, "segment0-0"))
+    [chunk] = reading.chunks(iter([judged(rows, said)]), SegmentReport(tmp_path, "segment0-0"))
     assert [*chunk.failed] == [1]
     assert chunk.inputs == [0, 2]
 
 
 def test_the_row_of_a_batch_has_its_watermark() -> None:
-    units = Units(3, {0: 5}, "id", {"both": -7}, {"both/order": 9})
-    assert Units.of_value(units.to_value()) == units
-    assert Units.of_value({"buckets": 3, "marks": {}}).watermarks == {}, "of an older row"
+    units = BatchSnapshot(3, {0: 5}, "id", {"both": -7}, {"both/order": 9})
+    assert BatchSnapshot.of_value(units.to_value()) == units
+    assert BatchSnapshot.of_value({"buckets": 3, "marks": {}}).watermarks == {}, "of an older row"

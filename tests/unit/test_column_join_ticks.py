@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from tests.support.column_join import Joining, Row, order, pairs
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.stateful.join_keeper import JOINED
-from towpath.flow.stateful.tick import Tick
-from towpath.flow.stateful.verdict import Verdict
-from towpath.flow.text.reading import MAX_DEPTH
+from towpath.flow.documents.reader import MAX_DEPTH
+from towpath.flow.failures import ErrorCode
+from towpath.flow.stateful.join import JOINED
+from towpath.flow.stateful.keeper import Tick
+from towpath.flow.worker.records import RecordVerdict
 
 CAME_BACK = (JOINED, b'[["orders", 0, 1]]')
 
@@ -58,7 +58,7 @@ def test_what_is_nested_as_deep_as_can_be_leaves_with_its_text() -> None:
     joining.run(Row("orders", 1, deep))
     assert joining.kept == 1
     verdict = joining.tick(100)
-    assert Verdict.decode(verdict.encode()).given == verdict.given
+    assert RecordVerdict.decode(verdict.encode()).given == verdict.given
     assert json.loads(verdict.value or b"") == {"unmatched": [{"order": json.loads(deep), "payment": None}]}
 
 

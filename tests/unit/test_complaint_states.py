@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from towpath.catalog.complaint_state import MOVES, SETTLING, ComplaintMove, ComplaintState, Outcome
+from towpath.catalog.complaints.store import MOVES, SETTLING, ComplaintMove, ComplaintOutcome, ComplaintState
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "complaint-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)
@@ -24,9 +24,9 @@ def test_every_move_has_an_arrow_and_every_state_is_reached() -> None:
 
 def test_every_way_to_settle_has_its_outcome() -> None:
     assert set(SETTLING) == {move for move, arrow in MOVES.items() if arrow.target is ComplaintState.SETTLED}
-    assert set(SETTLING.values()) == set(Outcome)
+    assert set(SETTLING.values()) == set(ComplaintOutcome)
 
 
 def test_the_page_names_every_state_and_outcome() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert all(f"| `{each}` |" in text for each in (*ComplaintState, *Outcome))
+    assert all(f"| `{each}` |" in text for each in (*ComplaintState, *ComplaintOutcome))

@@ -9,16 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.desk.case_state import LIVE, CaseState
-from towpath.desk.selection import Selection
+from towpath.desk.cases.model import LIVE, CaseSelection, CaseState
 from towpath.errors import BadPolicy, BadValue
 from towpath.policy import Rule, correct, exponential, ignore, isolate, repeat, repeat_after, salvage
-from towpath.web.console.body_view import HEX_BYTES, SHOWN_BYTES, body_view, key_text, laid_out_json, visible
-from towpath.web.console.case_filter import ON_THE_DESK, CaseFilter
-from towpath.web.console.rule_form import rule_of
-from towpath.web.console.sparkline import sparkline
-from towpath.web.console.text_diff import AROUND, CHANGED, LEFT_OUT, SAME, side_by_side
-from towpath.web.form import Form
+from towpath.web.auth import FormData
+from towpath.web.console.desk.cases import ON_THE_DESK, CaseFilter
+from towpath.web.console.desk.policies import rule_of
+from towpath.web.console.layout.filters import (
+    AROUND,
+    CHANGED,
+    HEX_BYTES,
+    LEFT_OUT,
+    SAME,
+    SHOWN_BYTES,
+    body_view,
+    key_text,
+    laid_out_json,
+    side_by_side,
+    sparkline,
+    visible,
+)
 
 # Bodies
 
@@ -123,12 +133,12 @@ def test_a_filter_is_what_an_address_says() -> None:
     chosen = CaseFilter.of(
         [("flow", " shop "), ("state", "open"), ("state", "waiting"), ("code", "9"), ("x", "y"), ("step", "")]
     )
-    assert chosen.selection == Selection(flow="shop", code=9, states=(CaseState.OPEN, CaseState.WAITING))
+    assert chosen.selection == CaseSelection(flow="shop", code=9, states=(CaseState.OPEN, CaseState.WAITING))
     assert chosen.query == "flow=shop&state=open&state=waiting&code=9"
     assert chosen.within(state="ignored").selection.states == (CaseState.IGNORED,)
     assert chosen.without("flow", "state").query == "code=9"
     assert not CaseFilter.of([("before", "7")])
-    assert CaseFilter().selection == Selection()
+    assert CaseFilter().selection == CaseSelection()
 
 
 def test_times_without_a_zone_are_utc() -> None:
@@ -176,7 +186,7 @@ def test_what_no_case_can_have(name: str, value: str) -> None:
     ],
 )
 def test_a_rule_from_a_form(fields: dict[str, str], rule: Rule) -> None:
-    assert rule_of(Form(list(fields.items()))) == rule
+    assert rule_of(FormData(list(fields.items()))) == rule
 
 
 @pytest.mark.parametrize(
@@ -195,7 +205,7 @@ def test_a_rule_from_a_form(fields: dict[str, str], rule: Rule) -> None:
 )
 def test_what_is_no_rule(fields: dict[str, Any]) -> None:
     with pytest.raises(BadPolicy):
-        rule_of(Form(list(fields.items())))
+        rule_of(FormData(list(fields.items())))
 
 
 # Small charts

@@ -14,11 +14,11 @@ import pytest
 
 from towpath.actors import Actor, End, Failed, Turn, state
 from towpath.actors.definition import define
-from towpath.actors.known import Known
-from towpath.actors.shape import shape_of
+from towpath.actors.graph.shape import shape_of
+from towpath.actors.registry import KnownClass
 from towpath.errors import BadPayload, BadValue
-from towpath.web.console.state_form import Field, Kind, fields_of, filled, grouped, read_form
-from towpath.web.form import Form
+from towpath.web.auth import FormData
+from towpath.web.console.actors.state_form import FieldWidget, FormField, fields_of, filled, grouped, read_form
 
 
 class Colour(StrEnum):
@@ -60,46 +60,48 @@ class Planner(Actor):
 
 
 @pytest.fixture
-def known() -> Known:
+def known() -> KnownClass:
     definition = define(Planner)
-    return Known("planner", "Plans.", shape_of(definition), True, definition)
+    return KnownClass("planner", "Plans.", shape_of(definition), True, definition)
 
 
 @pytest.fixture
-def distant(known: Known) -> Known:
+def distant(known: KnownClass) -> KnownClass:
     """As another process has written it down."""
-    return Known("planner", "Plans.", json.loads(json.dumps(known.shape)))
+    return KnownClass("planner", "Plans.", json.loads(json.dumps(known.shape)))
 
 
-def by_name(fields: list[Field]) -> dict[str, Field]:
+def by_name(fields: list[FormField]) -> dict[str, FormField]:
     return {each.name: each for each in fields}
 
 
-def as_shown(fields: list[Field], **changed: str) -> Form:
+def as_shown(fields: list[FormField], **changed: str) -> FormData:
     """What a browser sends of a form as it is shown, with some of it changed."""
     names = {f"f.{name.replace('__', '.')}": value for name, value in changed.items()}
     sent = [(each.name, names.get(each.name, each.value)) for each in fields]
-    return Form([(name, value) for name, value in sent if value or by_name(fields)[name].kind is not Kind.TICK])
+    return FormData(
+        [(name, value) for name, value in sent if value or by_name(fields)[name].kind is not FieldWidget.TICK]
+    )
 
 
-def test_fields_are_shown_by_their_types(known: Known) -> None:
+def test_fields_are_shown_by_their_types(known: KnownClass) -> None:
     shown = by_name(fields_of(known, "Begin"))
     assert {name: (each.kind, each.value) for name, each in shown.items()} == {
-        "f.plan.home": (Kind.TEXT, ""),
-        "f.plan.sites": (Kind.LINES, ""),
-        "f.plan.connect_to": (Kind.JSON, "{}"),
-        "f.plan.parts": (Kind.LINES, "crawl\nload"),
-        "f.count": (Kind.NUMBER, ""),
-        "f.share": (Kind.NUMBER, "0.5"),
-        "f.is_quick": (Kind.TICK, "yes"),
-        "f.colour": (Kind.CHOICE, '"blue"'),
-        "f.way": (Kind.CHOICE, ""),
-        "f.most": (Kind.NUMBER, ""),
-        "f.is_sure": (Kind.CHOICE, ""),
-        "f.price": (Kind.TEXT, "1.10"),
-        "f.at": (Kind.TEXT, ""),
-        "f.others": (Kind.JSON, "[]"),
-        "f.anything": (Kind.JSON, "null"),
+        "f.plan.home": (FieldWidget.TEXT, ""),
+        "f.plan.sites": (FieldWidget.LINES, ""),
+        "f.plan.connect_to": (FieldWidget.JSON, "{}"),
+        "f.plan.parts": (FieldWidget.LINES, "crawl\nload"),
+        "f.count": (FieldWidget.NUMBER, ""),
+        "f.share": (FieldWidget.NUMBER, "0.5"),
+        "f.is_quick": (FieldWidget.TICK, "yes"),
+        "f.colour": (FieldWidget.CHOICE, '"blue"'),
+        "f.way": (FieldWidget.CHOICE, ""),
+        "f.most": (FieldWidget.NUMBER, ""),
+        "f.is_sure": (FieldWidget.CHOICE, ""),
+        "f.price": (FieldWidget.TEXT, "1.10"),
+        "f.at": (FieldWidget.TEXT, ""),
+        "f.others": (FieldWidget.JSON, "[]"),
+        "f.anything": (FieldWidget.JSON, "null"),
     }
     assert shown["f.colour"].choices == ('"red"', '"blue"')
     assert shown["f.count"].is_needed
@@ -110,7 +112,7 @@ def test_fields_are_shown_by_their_types(known: Known) -> None:
     assert groups == [("plan", 4), ("", 11)]
 
 
-def test_what_is_filled_in_is_a_state(known: Known) -> None:
+def test_what_is_filled_in_is_a_state(known: KnownClass) -> None:
     fields = fields_of(known, "Begin")
     form = as_shown(
         fields, plan__home="/x", plan__sites="a.org\r\n b.org \n\n", count="3", most="", way='"up"', is_quick=""
@@ -120,7 +122,7 @@ def test_what_is_filled_in_is_a_state(known: Known) -> None:
     assert made == Begin(Plan("/x", ("a.org", "b.org")), 3, is_quick=False, way="up", price=Decimal("1.10"), others=[])
 
 
-def test_values_that_are_given_come_back_as_they_were(known: Known, distant: Known) -> None:
+def test_values_that_are_given_come_back_as_they_were(known: KnownClass, distant: KnownClass) -> None:
     plan = {"home": "<h>", "sites": ["a", "b"], "connect_to": {"a.b": "c"}, "parts": []}
     given = {"plan": plan, "count": -7, "share": 1e-9, "is_quick": False, "colour": "red", "way": "down", "most": 2**70}
     given |= {
@@ -135,17 +137,17 @@ def test_values_that_are_given_come_back_as_they_were(known: Known, distant: Kno
         assert read_form(fields, as_shown(fields)) == given
 
 
-def test_lists_that_lines_cannot_hold_are_json(known: Known) -> None:
+def test_lists_that_lines_cannot_hold_are_json(known: KnownClass) -> None:
     given = {"plan": {"sites": ["two\nlines", " space "]}}
     shown = by_name(fields_of(known, "Begin", given))["f.plan.sites"]
-    assert (shown.kind, json.loads(shown.value)) == (Kind.JSON, ["two\nlines", " space "])
+    assert (shown.kind, json.loads(shown.value)) == (FieldWidget.JSON, ["two\nlines", " space "])
 
 
-def test_a_state_of_another_process_is_shown_by_its_template(distant: Known) -> None:
+def test_a_state_of_another_process_is_shown_by_its_template(distant: KnownClass) -> None:
     shown = by_name(fields_of(distant, "Begin"))
-    assert shown["f.count"].kind is Kind.NUMBER
-    assert shown["f.is_quick"].kind is Kind.TICK
-    assert shown["f.plan"].kind is Kind.JSON
+    assert shown["f.count"].kind is FieldWidget.NUMBER
+    assert shown["f.is_quick"].kind is FieldWidget.TICK
+    assert shown["f.plan"].kind is FieldWidget.JSON
     assert shown["f.most"].may_be_none
     assert [each.name for each in fields_of(distant, "End")] == ["f.result"]
 
@@ -154,19 +156,19 @@ def test_a_state_of_another_process_is_shown_by_its_template(distant: Known) -> 
     ("name", "text"),
     [("count", "three"), ("count", "true"), ("count", ""), ("colour", '"green"'), ("others", "[1,")],
 )
-def test_what_does_not_fit_is_said(known: Known, name: str, text: str) -> None:
+def test_what_does_not_fit_is_said(known: KnownClass, name: str, text: str) -> None:
     fields = fields_of(known, "Begin")
     with pytest.raises(BadValue, match=name):
         read_form(fields, as_shown(fields, **{"count": "1", name: text}))
 
 
-def test_all_at_once_as_json(known: Known) -> None:
+def test_all_at_once_as_json(known: KnownClass) -> None:
     fields = fields_of(known, "Begin")
-    assert read_form(fields, Form([("fields", ' {"count": 1} '), ("f.count", "9")])) == {"count": 1}
+    assert read_form(fields, FormData([("fields", ' {"count": 1} '), ("f.count", "9")])) == {"count": 1}
     with pytest.raises(BadPayload):
-        read_form(fields, Form([("fields", "{")]))
+        read_form(fields, FormData([("fields", "{")]))
 
 
-def test_what_was_filled_in_is_shown_again(known: Known) -> None:
-    shown = by_name(filled(fields_of(known, "Begin"), Form([("f.count", "three"), ("f.plan.home", "<x>")])))
+def test_what_was_filled_in_is_shown_again(known: KnownClass) -> None:
+    shown = by_name(filled(fields_of(known, "Begin"), FormData([("f.count", "three"), ("f.plan.home", "<x>")])))
     assert (shown["f.count"].value, shown["f.plan.home"].value, shown["f.is_quick"].value) == ("three", "<x>", "")

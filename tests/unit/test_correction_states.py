@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from towpath.desk.corrections.rule_state import MOVES, RuleState
+from towpath.desk.corrections.model import MOVES, RuleState
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "correction-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)

@@ -13,16 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from towpath.desk.corrections.correcting import correction, suggestions
-from towpath.desk.corrections.correction import Correction
-from towpath.desk.corrections.count import Aspect, Count, Counts
-from towpath.desk.corrections.discovery import discover
-from towpath.desk.corrections.fields import flattened
 from towpath.desk.corrections.knowledge import Knowledge
-from towpath.desk.corrections.proposal import Doubt
-from towpath.desk.corrections.rule import Rule, RuleKind
-from towpath.desk.corrections.rule_state import MOVES, RuleState
-from towpath.desk.corrections.tally import Failing, Taken, Wanted
+from towpath.desk.corrections.learner import discover
+from towpath.desk.corrections.model import (
+    MOVES,
+    Aspect,
+    CorrectionRule,
+    Count,
+    Counts,
+    Doubt,
+    RuleKind,
+    RuleState,
+    flattened,
+)
+from towpath.desk.corrections.proposer import Correction, correction, suggestions
+from towpath.desk.corrections.tally import AcceptedTally, FailedTally, TallyScope
 
 Document = dict[str, Any]
 PLACES = [
@@ -52,8 +57,8 @@ def learned(
 ) -> Knowledge:
     """What is known after these, with every rule in that state."""
     rules = discover("shop", [flattened(each) for each in documents])
-    wanted = Wanted.of(rules)
-    counts = Taken(wanted)(map(orjson.dumps, documents)) + Failing(wanted)(map(orjson.dumps, failing))
+    wanted = TallyScope.of(rules)
+    counts = AcceptedTally(wanted)(map(orjson.dumps, documents)) + FailedTally(wanted)(map(orjson.dumps, failing))
     stored = [replace(rule, id=number, state=state) for number, rule in enumerate(rules, 1)]
     return Knowledge(stored, Counts(counts))
 
@@ -221,12 +226,12 @@ def test_a_rule_that_was_wrong_is_not_sure_enough_any_more() -> None:
 
 
 def test_what_operators_have_put_is_put_again() -> None:
-    rule = Rule("shop", "city", RuleKind.MEANT, id=99, state=RuleState.ON, support=3)
+    rule = CorrectionRule("shop", "city", RuleKind.MEANT, id=99, state=RuleState.ON, support=3)
     counts = Counts({Count("city", Aspect.MEANT, "city", '["Minga"]', '"München"'): 3})
     bad = {**GOOD, "postcode": None, "city": "Minga", "region": None}
-    known = Knowledge([rule], counts + Taken(Wanted())(map(orjson.dumps, orders())))
+    known = Knowledge([rule], counts + AcceptedTally(TallyScope())(map(orjson.dumps, orders())))
     assert done(bad, "field city: not known", known) == {**bad, "city": "München"}
-    two = Knowledge([replace(rule, support=4)], counts + Taken(Wanted())(map(orjson.dumps, orders())))
+    two = Knowledge([replace(rule, support=4)], counts + AcceptedTally(TallyScope())(map(orjson.dumps, orders())))
     assert done(bad, "field city: not known", two) is Doubt.FEW
 
 
@@ -279,15 +284,15 @@ def _fits(document: Any) -> bool:
 @given(st.lists(st.sampled_from(orders(300)), max_size=80), st.integers(0, 80))
 def test_counts_are_the_same_however_records_are_divided(documents: list[Document], cut: int) -> None:
     """Otherwise learning piece by piece would be another thing than learning at once."""
-    wanted = Wanted.of(KNOWN.rules)
+    wanted = TallyScope.of(KNOWN.rules)
     bodies = [orjson.dumps(each) for each in documents]
-    whole = Taken(wanted)(bodies)
-    assert Taken(wanted)(bodies[:cut]) + Taken(wanted)(bodies[cut:]) == whole
-    assert Taken(wanted)(reversed(bodies)) == whole
+    whole = AcceptedTally(wanted)(bodies)
+    assert AcceptedTally(wanted)(bodies[:cut]) + AcceptedTally(wanted)(bodies[cut:]) == whole
+    assert AcceptedTally(wanted)(reversed(bodies)) == whole
 
 
 def test_bodies_that_cannot_be_read_are_not_counted() -> None:
-    assert Taken(Wanted())([None, b"", b"[]", b"\xff", b"1"]) == Counts()
+    assert AcceptedTally(TallyScope())([None, b"", b"[]", b"\xff", b"1"]) == Counts()
 
 
 def test_moves_of_rules_begin_with_a_person() -> None:

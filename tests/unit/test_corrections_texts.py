@@ -10,15 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.desk.corrections.amounts import amounts, is_plain
-from towpath.desk.corrections.dates import Layout, readings
-from towpath.desk.corrections.fields import flattened, is_nothing, token, value_of
-from towpath.desk.corrections.putting import with_values
-from towpath.desk.corrections.slips import folded, nearest, slips_between
+from towpath.desk.corrections.formats import DateLayout, amounts, folded, is_plain, nearest, readings, slips_between
+from towpath.desk.corrections.model import flattened, is_nothing, token, value_of, with_values
 
 DAYS = st.dates(date(1950, 1, 1), date(2090, 12, 31))
 LAYOUTS = st.sampled_from(
-    [Layout("ymd", "-", 4, "number", ""), Layout("dmy", ".", 4, "number", ""), Layout("mdy", "/", 4, "number", "")]
+    [
+        DateLayout("ymd", "-", 4, "number", ""),
+        DateLayout("dmy", ".", 4, "number", ""),
+        DateLayout("mdy", "/", 4, "number", ""),
+    ]
 )
 WORDS = st.text("abcdefgh", min_size=1, max_size=10)
 NAMES = st.text("abcxyz_", min_size=1, max_size=6)
@@ -26,7 +27,7 @@ SCALARS = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(max
 
 
 @given(DAYS, LAYOUTS, st.booleans())
-def test_a_day_is_among_the_readings_of_what_was_written(day: date, layout: Layout, is_padded: bool) -> None:
+def test_a_day_is_among_the_readings_of_what_was_written(day: date, layout: DateLayout, is_padded: bool) -> None:
     """Without this a date that is right would be taken for a bad one."""
     text = layout.write(day, is_padded=is_padded)
     assert (day, layout.order) in {(each.day, each.layout.order) for each in readings(text)}
@@ -52,7 +53,7 @@ def test_all_days_that_a_text_may_mean(text: str, days: set[date]) -> None:
 
 def test_a_layout_is_known_again_by_its_text() -> None:
     [found] = [each.layout for each in readings("2026-04-03T10:00:00Z")]
-    assert Layout.of_text(found.text) == found
+    assert DateLayout.of_text(found.text) == found
 
 
 @pytest.mark.parametrize(

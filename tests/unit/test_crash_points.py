@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import towpath
-from towpath.crash import CrashPoint
+from towpath.core.crash import CrashPoint
 
 PROGRAM = """
-from towpath.crash import CrashPoint, here
+from towpath.core.crash import CrashPoint, here
 for turn in range(1, 4):
     here(CrashPoint.CLAIM_AFTER_COMMIT)
     here(CrashPoint.SEND_AFTER_COMMIT)

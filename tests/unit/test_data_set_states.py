@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from towpath.catalog.state import MOVES, DataSetMove, DataSetState
+from towpath.catalog.data_sets.store import MOVES, DataSetMove, DataSetState
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "data-set-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from towpath.clock import MICROS
-from towpath.desk.archive import Archive
+from towpath.core.clock import MICROS
+from towpath.desk.groups.model import Archive
 from towpath.errors import BadValue
 
 

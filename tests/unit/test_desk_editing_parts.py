@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.desk.editing_diff import MOST_CHANGES, Change, diff
-from towpath.desk.editing_fields import with_fields
+from towpath.desk.edit_body import MOST_CHANGES, BodyDifference, diff, with_fields
 from towpath.errors import BadEdit
 
 
@@ -27,12 +26,12 @@ from towpath.errors import BadEdit
 )
 def test_by_field(before: object, after: object, changes: list[tuple[str, str | None, str | None]]) -> None:
     found = diff(json.dumps(before).encode(), json.dumps(after).encode())
-    assert found == [Change(*each) for each in changes]
+    assert found == [BodyDifference(*each) for each in changes]
 
 
 def test_by_line_where_one_is_not_json() -> None:
-    assert diff(b"one\ntwo\n\xff", b"one\n2\n") == [Change("line 2", "two\n\ufffd", "2")]
-    assert diff(b"", b"x") == [Change("line 1", None, "x")]
+    assert diff(b"one\ntwo\n\xff", b"one\n2\n") == [BodyDifference("line 2", "two\n\ufffd", "2")]
+    assert diff(b"", b"x") == [BodyDifference("line 1", None, "x")]
 
 
 def test_a_large_difference_is_cut() -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.desk.fingerprint import Fingerprint, frames_of, frames_only
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
+from towpath.desk.groups.model import Fingerprint, frames_of, frames_only
+from towpath.flow.failures import ErrorCode, RecordFailure
 
-FAILURE = Failure(ErrorCode.NOT_VALID, "priced", "ValueError", "no city 'Ulm' for order 17")
+FAILURE = RecordFailure(ErrorCode.NOT_VALID, "priced", "ValueError", "no city 'Ulm' for order 17")
 
 
-def fail(line: int = 7) -> Failure:
+def fail(line: int = 7) -> RecordFailure:
     try:
         raise ValueError(f"no city 'x' for order {line}")
     except ValueError as error:
-        return Failure.of(ErrorCode.TRANSFORM_FAILED, "priced", error)
+        return RecordFailure.of(ErrorCode.TRANSFORM_FAILED, "priced", error)
 
 
 def test_particulars_make_no_difference() -> None:

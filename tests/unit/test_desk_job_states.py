@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from towpath.desk.job_state import EDIT_MOVES, ITEM_MOVES, MOVES, EditState, ItemState, JobState
+from towpath.desk.actions.job_store import ITEM_MOVES, MOVES, ItemState, JobState
+from towpath.desk.edits import EDIT_MOVES, EditState
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "desk-job-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+)$", re.MULTILINE)

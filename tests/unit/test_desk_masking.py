@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.desk.editing_diff import diff
-from towpath.desk.masking import MASK, Mask, Masks, sees_all
+from towpath.desk.edit_body import diff
+from towpath.desk.masks import MASK, Mask, Masks, sees_all
 
 SECRET = "jane@example.org"  # noqa: S105 - of nobody
 

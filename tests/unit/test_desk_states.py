@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from towpath.desk import case_state, group_state
-from towpath.desk.case_state import FIRST, LIVE, CaseState
-from towpath.desk.group_state import GroupState
-from towpath.flow.place import Place
+from towpath.desk.cases import model as case_state
+from towpath.desk.cases.model import FIRST, LIVE, CaseState
+from towpath.desk.groups import model as group_state
+from towpath.desk.groups.model import GroupState
+from towpath.flow.delivery.places import RecordPlace
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "desk-states.md").read_text(encoding="utf-8")
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): .+$", re.MULTILINE)
@@ -44,4 +45,4 @@ def test_what_is_settled_goes_nowhere() -> None:
 
 def test_every_state_but_resolved_is_a_place() -> None:
     """A record that is resolved is loaded or filtered: the ledger says which."""
-    assert {state.value for state in CaseState} - {"resolved"} <= {place.value for place in Place}
+    assert {state.value for state in CaseState} - {"resolved"} <= {place.value for place in RecordPlace}

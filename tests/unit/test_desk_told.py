@@ -5,19 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.desk import told
-from towpath.desk.case_id import case_id
-from towpath.desk.case_store import is_case_id
-from towpath.desk.deciding import KEY_HELD
-from towpath.desk.told import read_told
-from towpath.flow import ordering
-from towpath.flow.codes import ErrorCode
-from towpath.flow.error_record import PREFIX, BatchName, ErrorRecord, error_records
-from towpath.flow.failure import Failure
-from towpath.flow.reentry_record import reentry_record
-from towpath.flow.worker.report import Failed
-from towpath.log.headers import decode_headers
-from towpath.log.record import Record
+from towpath.desk.cases.model import case_id
+from towpath.desk.cases.store import is_case_id
+from towpath.desk.intake import error_reader as told
+from towpath.desk.intake.decision import KEY_HELD
+from towpath.desk.intake.error_reader import parse_error
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.records.errors import PREFIX, BatchName, ErrorRecord, error_records
+from towpath.flow.records.reentry import reentry_record
+from towpath.flow.run import attempt as ordering
+from towpath.flow.worker.report import FailedRecord
+from towpath.log.record import Record, decode_headers
 
 texts = st.text(st.characters(codec="utf-8"), max_size=30)
 names = st.text(st.characters(min_codepoint=97, max_codepoint=122), min_size=1, max_size=8)
@@ -26,9 +24,9 @@ headers = st.lists(st.tuples(names, st.none() | st.binary(max_size=20)), max_siz
 
 @st.composite
 def errors(draw: st.DrawFn) -> Record:
-    failure = Failure(draw(st.sampled_from(ErrorCode)), *(draw(texts) for _ in range(4)))
+    failure = RecordFailure(draw(st.sampled_from(ErrorCode)), *(draw(texts) for _ in range(4)))
     batch = BatchName(draw(names), draw(names), draw(texts), draw(st.integers(0, 9)), draw(st.integers(0, 9)), "h", "p")
-    one = Failed(
+    one = FailedRecord(
         draw(names),
         draw(st.integers(0, 9)),
         draw(st.integers(0, 1 << 40)),
@@ -47,7 +45,7 @@ def errors(draw: st.DrawFn) -> Record:
 @given(errors())
 def test_the_quick_way_reads_what_the_plain_way_reads(record: Record) -> None:
     said = {name: value or b"" for name, value in record.headers if name.startswith(PREFIX)}
-    quick, plain = read_told(record, "id"), told._error(record, said, ErrorRecord.read(record))
+    quick, plain = parse_error(record, "id"), told._error(record, said, ErrorRecord.read(record))
     trace = quick.failure.trace
     assert plain.failure._replace(trace=trace) == quick.failure
     assert plain._replace(failure=quick.failure, headers=quick.headers) == quick
@@ -56,7 +54,7 @@ def test_the_quick_way_reads_what_the_plain_way_reads(record: Record) -> None:
 
 @given(errors())
 def test_a_record_can_go_back_with_what_is_kept(record: Record) -> None:
-    kept = record._replace(headers=decode_headers(read_told(record, "id").headers))
+    kept = record._replace(headers=decode_headers(parse_error(record, "id").headers))
     assert reentry_record(kept, "c", 2) == reentry_record(record, "c", 2)
 
 
@@ -64,7 +62,7 @@ def test_a_record_can_go_back_with_what_is_kept(record: Record) -> None:
 def test_anything_can_be_read(spoiled: list[tuple[str, bytes | None]]) -> None:
     ours = tuple((PREFIX + name, value) for name, value in spoiled)
     record = Record("errors", 3, 9, 1_700_000_000_000, None, b"x", ours)
-    assert read_told(record, "id").kind == "stray"
+    assert parse_error(record, "id").kind == "stray"
 
 
 @given(st.integers(), st.lists(st.text(), max_size=4))

@@ -7,10 +7,19 @@ from dataclasses import asdict
 
 import pytest
 
-from towpath.supervision.election import Election
-from towpath.supervision.messages import Accept, Change, Heartbeat, Invite, Message, Ok, Ping, Rank, Reject, Send
-from towpath.supervision.role import Role
-from towpath.supervision.timing import Timing
+from towpath.supervision.election.election import Election, PeerRole, Timing
+from towpath.supervision.election.messages import (
+    Accept,
+    Invite,
+    LeaderChange,
+    MemberHeartbeat,
+    Message,
+    Ok,
+    Ping,
+    Rank,
+    Reject,
+    Send,
+)
 
 TIMING = Timing(jitter=0.0)
 NOW = 100.0
@@ -23,7 +32,7 @@ def electing(me: int = 2, peers: int = 3) -> Election:
 def coordinator(me: int = 2, peers: int = 3, term: int = 0, followers: tuple[int, ...] = ()) -> Election:
     election = electing(me, peers)
     now = NOW
-    while election.role is Role.ELECTING:
+    while election.role is PeerRole.ELECTING:
         now = election.next_tick(now)
         election.tick(now)
     for follower in followers:
@@ -35,11 +44,11 @@ def coordinator(me: int = 2, peers: int = 3, term: int = 0, followers: tuple[int
 def member(me: int = 2, leader: int = 3, peers: int = 3) -> Election:
     election = electing(me, peers)
     election.receive(leader, Invite(1, Rank(0, True, 2, leader)), NOW)
-    assert (election.role, election.coordinator) == (Role.MEMBER, leader)
+    assert (election.role, election.coordinator) == (PeerRole.MEMBER, leader)
     return election
 
 
-def roles(election: Election, *times: float) -> list[Role]:
+def roles(election: Election, *times: float) -> list[PeerRole]:
     """What it is after each tick."""
     found = []
     for now in times:
@@ -57,7 +66,7 @@ def test_a_peer_that_starts_invites_all_others() -> None:
     sends = election.tick(NOW)
     assert [send.to for send in sends] == [1, 3]
     assert all(isinstance(send.message, Invite) and send.message.rank == Rank(0, True, 1, 2) for send in sends)
-    assert (election.role, election.coordinator) == (Role.ELECTING, None)
+    assert (election.role, election.coordinator) == (PeerRole.ELECTING, None)
 
 
 def test_it_asks_three_times_and_then_leads_whoever_has_accepted() -> None:
@@ -67,19 +76,19 @@ def test_it_asks_three_times_and_then_leads_whoever_has_accepted() -> None:
     for _ in range(5):
         rounds.append(election.tick(election.next_tick(NOW)))
     assert [[send.to for send in sends] for sends in rounds[:4]] == [[1, 3], [1], [1], []]
-    assert (election.role, election.coordinator, election.members) == (Role.COORDINATOR, 2, frozenset({2, 3}))
+    assert (election.role, election.coordinator, election.members) == (PeerRole.COORDINATOR, 2, frozenset({2, 3}))
 
 
 def test_it_leads_at_once_when_all_have_accepted() -> None:
     election = electing()
     election.tick(NOW)
     election.receive(3, Accept(1, (1,)), NOW + 0.01)
-    assert (election.role, election.members) == (Role.COORDINATOR, frozenset({1, 2, 3}))
+    assert (election.role, election.members) == (PeerRole.COORDINATOR, frozenset({1, 2, 3}))
 
 
 def test_a_peer_without_others_leads_itself() -> None:
     election = coordinator(me=1, peers=1)
-    assert (election.role, election.coordinator, election.members) == (Role.COORDINATOR, 1, frozenset({1}))
+    assert (election.role, election.coordinator, election.members) == (PeerRole.COORDINATOR, 1, frozenset({1}))
     assert election.tick(election.next_tick(NOW)) == []
 
 
@@ -97,10 +106,10 @@ def test_of_two_leaders_the_lower_one_surrenders(rank: Rank, is_joined: bool) ->
     for election in (electing(), coordinator()):
         sends = election.receive(rank.peer, Invite(9, rank), NOW + 1)
         if is_joined:
-            assert (election.role, election.coordinator) == (Role.MEMBER, rank.peer)
-            assert [type(message) for message in only(sends, rank.peer)] == [Accept, Heartbeat]
+            assert (election.role, election.coordinator) == (PeerRole.MEMBER, rank.peer)
+            assert [type(message) for message in only(sends, rank.peer)] == [Accept, MemberHeartbeat]
         else:
-            assert election.role is not Role.MEMBER
+            assert election.role is not PeerRole.MEMBER
             assert only(sends, rank.peer) == [Reject(9, 2, election.rank)]
 
 
@@ -109,7 +118,7 @@ def test_who_acts_does_not_surrender_to_a_larger_group_that_does_not(acting: boo
     """Without this, members that were killed together and came back would vote their living coordinator out."""
     election = coordinator(me=1, term=5 if acting else 0)
     election.receive(3, Invite(9, Rank(0, True, 2, 3)), NOW + 1)
-    assert election.role is (Role.COORDINATOR if acting else Role.MEMBER)
+    assert election.role is (PeerRole.COORDINATOR if acting else PeerRole.MEMBER)
 
 
 def test_a_newer_term_is_above_an_older_one() -> None:
@@ -129,7 +138,7 @@ def test_everybody_is_told_of_a_surrender(is_invited: bool) -> None:
         asked = election.tick(election.next_tick(NOW))
         question = next(send.message.question for send in asked if send.to == 3 and isinstance(send.message, Invite))
         sends = election.receive(3, Reject(question, 3, above), NOW + 1)
-    assert only(sends, 1) == only(sends, 4) == [Change(3)]
+    assert only(sends, 1) == only(sends, 4) == [LeaderChange(3)]
     accept = only(sends, 3)[0]
     assert isinstance(accept, Accept)
     assert accept.members == (1, 4)
@@ -141,7 +150,7 @@ def test_a_rejection_by_a_lower_leader_is_no_reason_to_surrender() -> None:
     invite = only(asked, 1)[0]
     assert isinstance(invite, Invite)
     assert election.receive(1, Reject(invite.question, 1, Rank(0, True, 1, 1)), NOW) == []
-    assert election.role is Role.ELECTING
+    assert election.role is PeerRole.ELECTING
 
 
 def test_a_member_tells_who_leads_and_the_leader_is_invited() -> None:
@@ -167,21 +176,21 @@ def test_who_invites_follows_nobody() -> None:
     assert election.members == {1, 3}
 
 
-@pytest.mark.parametrize("message", [Accept(9, ()), Heartbeat(9, True)])
+@pytest.mark.parametrize("message", [Accept(9, ()), MemberHeartbeat(9, True)])
 def test_who_is_not_coordinator_names_the_leader(message: Message) -> None:
     assert member().receive(1, message, NOW) == [Send(1, Reject(9, 3))]
 
 
 def test_one_that_was_started_again_sends_its_old_followers_away() -> None:
     election = electing()
-    assert election.receive(1, Heartbeat(9, True), NOW) == [Send(1, Reject(9, None))]
+    assert election.receive(1, MemberHeartbeat(9, True), NOW) == [Send(1, Reject(9, None))]
     election.receive(1, Accept(1, ()), NOW)
-    assert election.receive(1, Heartbeat(10, True), NOW) == [Send(1, Ok(10, 0))]  # it follows me in this election
+    assert election.receive(1, MemberHeartbeat(10, True), NOW) == [Send(1, Ok(10, 0))]  # it follows me in this election
 
 
 def test_a_coordinator_answers_heartbeats_with_its_term_and_knows_who_follows() -> None:
     election = coordinator(term=7)
-    assert election.receive(3, Heartbeat(9, True), NOW + 1) == [Send(3, Ok(9, 7))]
+    assert election.receive(3, MemberHeartbeat(9, True), NOW + 1) == [Send(3, Ok(9, 7))]
     assert election.members == {2, 3}
 
 
@@ -198,12 +207,12 @@ def test_a_follower_that_is_silent_is_invited_again() -> None:
 def test_a_member_asks_for_life_and_elects_when_its_leader_is_silent() -> None:
     election = member()
     asked, now = 0, NOW
-    while election.role is Role.MEMBER:
+    while election.role is PeerRole.MEMBER:
         now = election.next_tick(now)
         asked += len(election.tick(now))
     assert asked == 4  # every quarter of a second
     assert now - NOW == pytest.approx(TIMING.election_timeout_s + TIMING.heartbeat_s, abs=0.3)
-    assert (election.role, election.coordinator) == (Role.ELECTING, None)
+    assert (election.role, election.coordinator) == (PeerRole.ELECTING, None)
 
 
 def test_an_answer_proves_life_at_the_time_of_its_question() -> None:
@@ -211,12 +220,12 @@ def test_an_answer_proves_life_at_the_time_of_its_question() -> None:
     election = member()
     now = election.next_tick(NOW)
     question = election.tick(now)[0].message
-    assert isinstance(question, Heartbeat)
+    assert isinstance(question, MemberHeartbeat)
     late = now + TIMING.election_timeout_s + 0.01
     election.receive(3, Ok(question.question, 4), late)
     assert election.term == 4
     election.tick(late)
-    assert election.role is Role.ELECTING
+    assert election.role is PeerRole.ELECTING
 
 
 @pytest.mark.parametrize(("sender", "is_known"), [(1, True), (3, False)])
@@ -224,28 +233,28 @@ def test_an_answer_to_nothing_that_was_asked_counts_for_nothing(sender: int, is_
     election = member()
     now = election.next_tick(NOW)
     question = election.tick(now)[0].message
-    assert isinstance(question, Heartbeat)
+    assert isinstance(question, MemberHeartbeat)
     election.receive(sender, Ok(question.question if is_known else 12345, 4), now)
     assert election.term == 0
 
 
 def test_a_member_follows_its_leader_to_another_and_nobody_else() -> None:
     election = member()
-    assert election.receive(1, Change(1), NOW) == []
+    assert election.receive(1, LeaderChange(1), NOW) == []
     assert election.coordinator == 3
-    sends = election.receive(3, Change(1), NOW)
-    assert (election.role, election.coordinator) == (Role.MEMBER, 1)
-    assert [(send.to, type(send.message)) for send in sends] == [(1, Heartbeat)]
+    sends = election.receive(3, LeaderChange(1), NOW)
+    assert (election.role, election.coordinator) == (PeerRole.MEMBER, 1)
+    assert [(send.to, type(send.message)) for send in sends] == [(1, MemberHeartbeat)]
 
 
 def test_a_member_that_is_sent_round_in_circles_elects_after_its_time() -> None:
     election = member()
     now = NOW
-    while election.role is Role.MEMBER:
+    while election.role is PeerRole.MEMBER:
         now = election.next_tick(now)
         for send in election.tick(now):
             leader = 1 if send.to == 3 else 3
-            assert isinstance(send.message, Heartbeat)
+            assert isinstance(send.message, MemberHeartbeat)
             election.receive(send.to, Reject(send.message.question, leader), now)
     assert now - NOW < 2 * TIMING.election_timeout_s
 
@@ -254,24 +263,24 @@ def test_a_member_that_is_sent_round_in_circles_elects_after_its_time() -> None:
 def test_a_member_whose_leader_leads_no_more_elects_at_once(leader: int | None) -> None:
     election = member()
     question = election.tick(election.next_tick(NOW))[0].message
-    assert isinstance(question, Heartbeat)
+    assert isinstance(question, MemberHeartbeat)
     election.receive(3, Reject(question.question, leader), NOW)
-    assert election.role is Role.ELECTING
+    assert election.role is PeerRole.ELECTING
 
 
 def test_a_coordinator_without_database_makes_way_for_one_that_has_it() -> None:
     election = coordinator(followers=(1, 3))
     election.report(0, is_fit=False)
-    assert election.receive(1, Heartbeat(8, is_fit=False), NOW) == [Send(1, Ok(8, 0))]
-    assert election.receive(1, Heartbeat(9, is_fit=True), NOW) == [Send(1, Reject(9, None))]
-    assert election.role is Role.ELECTING
+    assert election.receive(1, MemberHeartbeat(8, is_fit=False), NOW) == [Send(1, Ok(8, 0))]
+    assert election.receive(1, MemberHeartbeat(9, is_fit=True), NOW) == [Send(1, Reject(9, None))]
+    assert election.role is PeerRole.ELECTING
 
 
 def test_one_that_leaves_says_whom_to_follow() -> None:
-    assert coordinator(followers=(1, 3)).leave() == [Send(1, Change(3)), Send(3, Change(3))]
+    assert coordinator(followers=(1, 3)).leave() == [Send(1, LeaderChange(3)), Send(3, LeaderChange(3))]
     heir = member(me=3, leader=2)
-    heir.receive(2, Change(3), NOW)
-    assert heir.role is Role.ELECTING
+    heir.receive(2, LeaderChange(3), NOW)
+    assert heir.role is PeerRole.ELECTING
     assert coordinator().leave() == []
 
 
@@ -307,7 +316,7 @@ def test_an_electing_peer_asks_every_tenth_of_a_second() -> None:
     for number in range(3):
         election.tick(NOW + number * 0.1001)
         assert election.next_tick(NOW) == pytest.approx(NOW + number * 0.1001 + 0.1)
-    assert roles(election, NOW + 0.21, NOW + 0.5) == [Role.ELECTING, Role.COORDINATOR]
+    assert roles(election, NOW + 0.21, NOW + 0.5) == [PeerRole.ELECTING, PeerRole.COORDINATOR]
 
 
 def test_followers_count_from_the_moment_it_leads() -> None:
@@ -315,7 +324,7 @@ def test_followers_count_from_the_moment_it_leads() -> None:
     election = electing()
     election.tick(NOW)
     election.receive(3, Accept(1, ()), NOW)
-    while election.role is Role.ELECTING:
+    while election.role is PeerRole.ELECTING:
         election.tick(election.next_tick(NOW))
     led_at = election.next_tick(NOW) - TIMING.reinvite_s
     election.tick(led_at + TIMING.election_timeout_s)
@@ -327,7 +336,7 @@ def test_followers_count_from_the_moment_it_leads() -> None:
 def test_a_heartbeat_keeps_a_follower() -> None:
     election = coordinator(followers=(1, 3))
     now = election.next_tick(NOW)
-    election.receive(3, Heartbeat(9, True), now)
+    election.receive(3, MemberHeartbeat(9, True), now)
     election.tick(now + TIMING.election_timeout_s)
     assert election.members == {2, 3}
 
@@ -369,8 +378,8 @@ def test_the_new_leader_is_not_told_of_itself() -> None:
     """It had followed before it was started again."""
     election = coordinator(me=2, followers=(1, 3))
     sends = election.receive(3, Invite(9, Rank(9, True, 1, 3)), NOW + 1)
-    assert [type(message) for message in only(sends, 3)] == [Accept, Heartbeat]
-    assert only(sends, 1) == [Change(3)]
+    assert [type(message) for message in only(sends, 3)] == [Accept, MemberHeartbeat]
+    assert only(sends, 1) == [LeaderChange(3)]
     accept = only(sends, 3)[0]
     assert isinstance(accept, Accept)
     assert accept.members == (1,)
@@ -387,7 +396,7 @@ def test_a_rejection_without_a_rank_or_of_an_unknown_leader_changes_nothing() ->
     assert election.receive(3, Reject(invite.question, 4), later) == [], "it was not asked that"
     election.receive(4, Accept(1, ()), later)
     assert election.receive(2, Reject(invite.question, 4), later) == [], "it follows me already"
-    assert election.role is Role.ELECTING
+    assert election.role is PeerRole.ELECTING
 
 
 def test_a_leader_of_whom_it_is_told_is_asked_after_a_tenth_of_a_second() -> None:
@@ -402,43 +411,43 @@ def test_a_leader_of_whom_it_is_told_is_asked_after_a_tenth_of_a_second() -> Non
 def test_who_is_sent_to_a_stranger_or_to_itself_elects() -> None:
     for leader in (2, 99):
         election = member()
-        election.receive(3, Change(leader), NOW)
-        assert (election.role, election.coordinator) == (Role.ELECTING, None)
+        election.receive(3, LeaderChange(leader), NOW)
+        assert (election.role, election.coordinator) == (PeerRole.ELECTING, None)
 
 
 def test_who_is_told_of_a_change_knows_that_its_leader_lived() -> None:
     election = member()
-    election.receive(3, Change(1), NOW + 0.9)
-    assert roles(election, NOW + 1.5, NOW + 2.5) == [Role.MEMBER, Role.ELECTING]
+    election.receive(3, LeaderChange(1), NOW + 0.9)
+    assert roles(election, NOW + 1.5, NOW + 2.5) == [PeerRole.MEMBER, PeerRole.ELECTING]
 
 
 def test_who_is_told_of_a_change_by_a_stranger_knows_nothing_of_its_leader() -> None:
     election = member()
-    assert election.receive(1, Change(1), NOW + 0.9) == []
-    assert roles(election, NOW + 1.3) == [Role.ELECTING]
+    assert election.receive(1, LeaderChange(1), NOW + 0.9) == []
+    assert roles(election, NOW + 1.3) == [PeerRole.ELECTING]
 
 
 def test_who_surrenders_late_waits_as_long_for_its_new_leader() -> None:
     election = coordinator()
     election.receive(3, Invite(9, Rank(0, True, 9, 3)), NOW + 5)
-    assert roles(election, NOW + 5.9, NOW + 6.2) == [Role.MEMBER, Role.ELECTING]
+    assert roles(election, NOW + 5.9, NOW + 6.2) == [PeerRole.MEMBER, PeerRole.ELECTING]
 
 
 def test_a_former_leader_cannot_send_it_away() -> None:
     election = member()
     question = election.tick(election.next_tick(NOW))[0].message
-    assert isinstance(question, Heartbeat)
-    election.receive(3, Change(1), NOW + 0.3)
+    assert isinstance(question, MemberHeartbeat)
+    election.receive(3, LeaderChange(1), NOW + 0.3)
     assert election.receive(3, Reject(question.question, None), NOW + 0.4) == []
-    assert (election.role, election.coordinator) == (Role.MEMBER, 1)
+    assert (election.role, election.coordinator) == (PeerRole.MEMBER, 1)
 
 
 def test_an_answer_to_a_question_of_a_member_is_none_when_it_elects() -> None:
     election = member()
     question = election.tick(election.next_tick(NOW))[0].message
-    assert isinstance(question, Heartbeat)
-    election.receive(3, Change(2), NOW + 0.3)
-    assert election.role is Role.ELECTING
+    assert isinstance(question, MemberHeartbeat)
+    election.receive(3, LeaderChange(2), NOW + 0.3)
+    assert election.role is PeerRole.ELECTING
     assert election.receive(3, Reject(question.question, 3, Rank(9, True, 9, 3)), NOW + 0.4) == []
     assert election.coordinator is None
 
@@ -447,11 +456,11 @@ def test_who_resigns_begins_anew() -> None:
     election = coordinator(followers=(1, 3))
     election.report(0, is_fit=False)
     now = NOW + 0.31  # before it would have asked again
-    election.receive(1, Heartbeat(9, is_fit=True), now)
+    election.receive(1, MemberHeartbeat(9, is_fit=True), now)
     assert election.members == {2}
     assert election.next_tick(now) == now
     asked = []
-    while election.role is Role.ELECTING:
+    while election.role is PeerRole.ELECTING:
         asked.append([send.to for send in election.tick(election.next_tick(now))])
     assert asked == [[1, 3], [1, 3], [1, 3], []]
 
@@ -481,36 +490,36 @@ def test_a_leader_that_has_a_database_or_acts_does_not_make_way() -> None:
     for term, is_fit in ((5, False), (5, True), (0, True)):
         election = coordinator(term=term, followers=(1, 3))
         election.report(term, is_fit=is_fit)
-        assert election.receive(1, Heartbeat(8, is_fit=True), NOW) == [Send(1, Ok(8, term))]
+        assert election.receive(1, MemberHeartbeat(8, is_fit=True), NOW) == [Send(1, Ok(8, term))]
 
 
 def test_who_elects_makes_way_for_nobody() -> None:
     election = electing()
     election.report(0, is_fit=False)
     election.receive(1, Accept(1, ()), NOW)
-    assert election.receive(1, Heartbeat(8, is_fit=True), NOW) == [Send(1, Ok(8, 0))]
+    assert election.receive(1, MemberHeartbeat(8, is_fit=True), NOW) == [Send(1, Ok(8, 0))]
 
 
 def test_an_old_answer_proves_less_than_a_newer_one() -> None:
     election = member()
     first = election.tick(election.next_tick(NOW))[0].message
     second = election.tick(election.next_tick(NOW))[0].message
-    assert isinstance(first, Heartbeat)
-    assert isinstance(second, Heartbeat)
+    assert isinstance(first, MemberHeartbeat)
+    assert isinstance(second, MemberHeartbeat)
     election.receive(3, Ok(second.question, 4), NOW + 0.6)  # asked at half a second
     election.receive(3, Ok(first.question, 4), NOW + 0.6)  # asked at a quarter
-    assert roles(election, NOW + 1.45, NOW + 1.75) == [Role.MEMBER, Role.ELECTING]
+    assert roles(election, NOW + 1.45, NOW + 1.75) == [PeerRole.MEMBER, PeerRole.ELECTING]
 
 
 def test_a_member_waits_exactly_its_time() -> None:
     election = member()
-    assert roles(election, NOW + 1.0, NOW + 1.25 + 0.01) == [Role.MEMBER, Role.ELECTING]
+    assert roles(election, NOW + 1.0, NOW + 1.25 + 0.01) == [PeerRole.MEMBER, PeerRole.ELECTING]
 
 
 def test_an_answer_of_another_is_no_sign_of_life_of_the_leader() -> None:
     election = member(peers=4)
     question = election.tick(election.next_tick(NOW))[0].message
-    assert isinstance(question, Heartbeat)
+    assert isinstance(question, MemberHeartbeat)
     election.receive(4, Ok(question.question, 9), NOW + 0.3)
     assert election.term == 0
 
@@ -523,7 +532,7 @@ def test_only_the_newest_questions_may_be_answered() -> None:
     for _ in range(17):
         now = election.next_tick(now)
         message = election.tick(now)[0].message
-        assert isinstance(message, Heartbeat)
+        assert isinstance(message, MemberHeartbeat)
         questions.append(message.question)
         election.receive(3, Ok(message.question, 1), now)
     assert len(set(questions)) == 17

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from towpath.events import Event, EventKind, Events
+from towpath.core.events import Event, EventKind, Events
 
 EVENT = Event(EventKind.PROCESS_DIED, "p-1", who="towpath", why="its lease ran out", data={"pid": 7})
 

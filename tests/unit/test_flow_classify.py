@@ -16,17 +16,9 @@ from hypothesis import strategies as st
 from tests.support.sweep import sweep
 
 from towpath import errors
-from towpath.flow.classify import (
-    Classified,
-    Fault,
-    classify,
-    decode_fault,
-    encode_fault,
-    is_step_failure,
-    is_worker_death,
-)
-from towpath.flow.codes import Action, ErrorCode
-from towpath.flow.pilot import PilotState
+from towpath.flow.failures import Action, ErrorCode, FaultReport, decode_fault, encode_fault
+from towpath.flow.stage import StageState
+from towpath.flow.stage.classifier import Classified, classify, is_step_failure, is_worker_death
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "error-codes.md"
 NONCE = "0123456789abcdef"
@@ -58,7 +50,7 @@ BY_KIND: list[tuple[BaseException, int]] = [
 
 @sweep(("error", "code"), BY_KIND)
 def test_by_kind(error: BaseException, code: int) -> None:
-    for state in PilotState:
+    for state in StageState:
         assert classify(error, state).code == code
 
 
@@ -78,8 +70,8 @@ NETWORK: list[BaseException] = [
 
 @pytest.mark.parametrize("error", NETWORK, ids=lambda each: type(each).__name__)
 def test_the_network_is_the_sink_while_loading(error: BaseException) -> None:
-    for state in PilotState:
-        assert classify(error, state).code == (10 if state is PilotState.LOAD else 6)
+    for state in StageState:
+        assert classify(error, state).code == (10 if state is StageState.LOAD else 6)
 
 
 def test_what_it_was_raised_from_counts() -> None:
@@ -89,22 +81,22 @@ def test_what_it_was_raised_from_counts() -> None:
         except errors.LogUnavailable as cause:
             raise RuntimeError("could not go on") from cause
     except RuntimeError as error:
-        found = classify(error, PilotState.EXTRACT)
+        found = classify(error, StageState.EXTRACT)
     assert (found.code, found.message) == (1, "the broker is away")
     one, other = RuntimeError("a"), RuntimeError("b")
     one.__cause__, other.__cause__ = other, one  # a circle
-    assert classify(one, PilotState.EXTRACT).code == 0
+    assert classify(one, StageState.EXTRACT).code == 0
 
 
 def test_a_sink_says_which_it_is() -> None:
-    assert classify(errors.SinkError(11, "views", "broken"), PilotState.LOAD) == Classified(
+    assert classify(errors.SinkError(11, "views", "broken"), StageState.LOAD) == Classified(
         ErrorCode.SINK_FAILED, "views", "views: broken", "views"
     )
 
 
 def test_messages_are_bounded_and_never_empty() -> None:
-    assert len(classify(ValueError("x" * 10**6), PilotState.LOAD).message) <= 1_000
-    assert classify(ValueError(), PilotState.LOAD).message == "ValueError"
+    assert len(classify(ValueError("x" * 10**6), StageState.LOAD).message) <= 1_000
+    assert classify(ValueError(), StageState.LOAD).message == "ValueError"
 
 
 def test_what_is_not_of_spark_is_neither_a_step_nor_a_worker() -> None:
@@ -121,10 +113,10 @@ def test_a_fault_comes_through() -> None:
     line = encode_fault(NONCE, 11, "label", "views", TEXT)
     assert "\n" not in line
     assert line.isascii()
-    fault = Fault(ErrorCode.SINK_FAILED, "label", "views", TEXT)
+    fault = FaultReport(ErrorCode.SINK_FAILED, "label", "views", TEXT)
     assert decode_fault(line, NONCE) == fault
     assert decode_fault(f"Traceback …\nx.WorkerFault: {line}\n SQLSTATE: 38000\n{line}", NONCE) == fault
-    found = classify(RuntimeError(f"x: {line}"), PilotState.LOAD, NONCE)
+    found = classify(RuntimeError(f"x: {line}"), StageState.LOAD, NONCE)
     assert found == Classified(ErrorCode.SINK_FAILED, "label", TEXT, "views")
 
 
@@ -133,9 +125,9 @@ def test_only_the_right_nonce_counts() -> None:
     real = encode_fault(NONCE, 11, "s", "t", f"a record said: {forged}")
     for text in (forged, f"towpath-fault {{}} {forged}", 'towpath-fault  {"code": 1}', "towpath-fault"):
         assert decode_fault(text, NONCE) is None
-        assert classify(RuntimeError(text), PilotState.LOAD, NONCE).code == 0
+        assert classify(RuntimeError(text), StageState.LOAD, NONCE).code == 0
     assert decode_fault(f"{forged}\n{real}\n{forged}", NONCE) == decode_fault(real, NONCE)
-    assert classify(RuntimeError(real), PilotState.LOAD).code == 0  # nobody gave a nonce
+    assert classify(RuntimeError(real), StageState.LOAD).code == 0  # nobody gave a nonce
 
 
 @pytest.mark.parametrize("nonce", ["", "short", "has a space in it", "{"])
@@ -150,7 +142,7 @@ def test_of_a_line_that_was_cut_off_the_code_is_left() -> None:
     assert len(line) < 2_000
     for length in range(len(line)):
         found = decode_fault(line[:length], NONCE)
-        assert found in (None, Fault(ErrorCode.SINK_REFUSED, "", "", ""))
+        assert found in (None, FaultReport(ErrorCode.SINK_REFUSED, "", "", ""))
     assert decode_fault(line[:-1], NONCE) is not None
     assert decode_fault(f"{line[:60]}\n{line}", NONCE) == decode_fault(line, NONCE)
 

@@ -11,19 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.errors import BadValue
-from towpath.flow.delivery import (
+from towpath.flow.delivery.ids import (
     DeliveryIds,
     Digest,
-    Input,
+    InputCoordinates,
     batch_hash,
     delivery_id,
     version_of,
     versions_of,
     with_incarnation,
 )
-from towpath.flow.positions import Positions, Range
+from towpath.flow.delivery.positions import OffsetRange, Positions
 
-POSITIONS = Positions.of([Range("clicks", "id-1", 0, 0, 17), Range("clicks", "id-1", 1, 4, 4)])
+POSITIONS = Positions.of([OffsetRange("clicks", "id-1", 0, 0, 17), OffsetRange("clicks", "id-1", 1, 4, 4)])
 
 BATCH_VECTOR = "2adfb2ad48e8401708c4e0ebff1ccc3bc57d197697d0e97a4bcbc95eb5d9f444"
 EMPTY_VECTOR = "98e4ae7ab6dc7c98cf0e48d611a17e3263875ae6e11f50ff26b122491dce7d28"
@@ -44,8 +44,8 @@ def test_batch_hashes_never_change() -> None:
 
 
 def test_delivery_ids_never_change() -> None:
-    assert delivery_id("page-views", "main", Input("id-1", 3, 1 << 41), "views", 0).hex() == ID_VECTOR
-    assert delivery_id("ü", "", Input("", 0, 0), "", 7).hex() == ODD_ID_VECTOR
+    assert delivery_id("page-views", "main", InputCoordinates("id-1", 3, 1 << 41), "views", 0).hex() == ID_VECTOR
+    assert delivery_id("ü", "", InputCoordinates("", 0, 0), "", 7).hex() == ODD_ID_VECTOR
 
 
 def test_what_is_hashed() -> None:
@@ -53,12 +53,12 @@ def test_what_is_hashed() -> None:
     batch += text("id-1") + pack(">qqq", 1, 4, 4)
     assert batch_hash("f", "s", 2, 3, POSITIONS) == hashlib.sha256(batch).hexdigest()
     delivery = b"towpath delivery 1\n" + text("f") + text("s") + text("o") + text("id-1") + pack(">qQI", 3, 99, 1)
-    assert delivery_id("f", "s", Input("id-1", 3, 99), "o", 1) == hashlib.sha256(delivery).digest()
+    assert delivery_id("f", "s", InputCoordinates("id-1", 3, 99), "o", 1) == hashlib.sha256(delivery).digest()
 
 
 def test_whatever_differs_makes_another_batch() -> None:
-    moved = Positions.of([Range("clicks", "id-1", 0, 0, 17), Range("clicks", "id-1", 1, 4, 5)])
-    made_again = Positions.of([Range("clicks", "id-2", 0, 0, 17), Range("clicks", "id-2", 1, 4, 4)])
+    moved = Positions.of([OffsetRange("clicks", "id-1", 0, 0, 17), OffsetRange("clicks", "id-1", 1, 4, 5)])
+    made_again = Positions.of([OffsetRange("clicks", "id-2", 0, 0, 17), OffsetRange("clicks", "id-2", 1, 4, 4)])
     hashes = {
         batch_hash("f", "s", 1, 0, POSITIONS),
         batch_hash("fs", "", 1, 0, POSITIONS),
@@ -80,7 +80,7 @@ deliveries = st.tuples(names, names, names, names, numbers, numbers, numbers)
 @given(deliveries, deliveries)
 def test_two_deliveries_have_two_ids(one: tuple[str, str, str, str, int, int, int], other: object) -> None:
     def id_of(flow: str, stage: str, output: str, topic: str, partition: int, offset: int, ordinal: int) -> bytes:
-        return delivery_id(flow, stage, Input(topic, partition, offset), output, ordinal)
+        return delivery_id(flow, stage, InputCoordinates(topic, partition, offset), output, ordinal)
 
     assert (id_of(*one) == id_of(*other)) == (one == other)  # type: ignore[misc]
 
@@ -90,7 +90,7 @@ def test_one_by_one_or_many_at_once() -> None:
     offsets, ordinals = [5, 6, 6, 9], [0, 0, 1, 0]
     many = ids.many("id-1", 2, offsets, ordinals)
     assert many == [ids.of("id-1", 2, offset, ordinal) for offset, ordinal in zip(offsets, ordinals, strict=True)]
-    assert many[0] == delivery_id("f", "s", Input("id-1", 2, 5), "o", 0)
+    assert many[0] == delivery_id("f", "s", InputCoordinates("id-1", 2, 5), "o", 0)
     assert len(set(many)) == 4
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.user_files import Write
 
 from towpath.errors import BadFlow
-from towpath.flow.flow_file import find_flow
+from towpath.flow.flow import find_flow
 
 ONE = 'from towpath import Flow\nflow = Flow("one")\n'
 TWO = 'from towpath import Flow\nfirst = Flow("one")\nagain = first\nsecond = Flow("two")\nnumber = 7\n'

@@ -8,15 +8,15 @@ import pytest
 
 from towpath.errors import BadFlow
 from towpath.flow.flow import Flow, expect
-from towpath.flow.graph import mermaid
-from towpath.flow.sinks.nowhere import Nowhere
+from towpath.flow.graph.sources import topic
+from towpath.flow.graph.stages import mermaid
+from towpath.flow.sinks.sink import NullSink
+from towpath.flow.sinks.template import Template
 from towpath.flow.stateful import field
-from towpath.flow.template import Template
-from towpath.flow.topic_reference import topic
 
 
-def nowhere(target: str = "somewhere") -> Nowhere:
-    return Nowhere(Template(target), None, None)
+def nowhere(target: str = "somewhere") -> NullSink:
+    return NullSink(Template(target), None, None)
 
 
 def same(given: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.clock import MICROS
-from towpath.flow.judge import MOST_CAUSES, MOST_PLACES, Judge, Verdict
+from towpath.core.clock import MICROS
+from towpath.flow.run.outage import MOST_CAUSES, MOST_PLACES, OutageDetector, OutageVerdict
 from towpath.settings import FlowSettings
 
 SETTINGS = FlowSettings()  # 50 % of at least 100 within 10 s
@@ -18,8 +18,8 @@ NOW = 1_700_000_000 * MICROS
 S = MICROS
 
 
-def judged(passed: int, failures: dict[str, int]) -> Verdict | None:
-    judge = Judge(SETTINGS)
+def judged(passed: int, failures: dict[str, int]) -> OutageVerdict | None:
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", passed, failures, NOW)
     return judge.verdict("label", NOW)
 
@@ -42,27 +42,27 @@ def judged(passed: int, failures: dict[str, int]) -> Verdict | None:
     ],
 )
 def test_share_and_sample(passed: int, failures: dict[str, int], outage: tuple[str, float, int] | None) -> None:
-    assert judged(passed, failures) == (None if outage is None else Verdict(*outage))
+    assert judged(passed, failures) == (None if outage is None else OutageVerdict(*outage))
 
 
 @pytest.mark.parametrize("share", [0.01, 0.07, 0.29, 0.57, 0.83, 1.0])
 def test_a_share_is_reached_exactly(share: float) -> None:
-    judge = Judge(FlowSettings(judge_share=share))
+    judge = OutageDetector(FlowSettings(judge_share=share))
     count = round(share * 100)
     judge.saw("label", 100 - count, {"a": count}, NOW)
     assert judge.verdict("label", NOW) is not None
 
 
 def test_batches_add_up_within_the_window() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     for second in range(5):
         assert judge.verdict("label", NOW + second * S) is None
         judge.saw("label", 10, {"a": 10}, NOW + second * S)
-    assert judge.verdict("label", NOW + 4 * S) == Verdict("a", 0.5, 100)
+    assert judge.verdict("label", NOW + 4 * S) == OutageVerdict("a", 0.5, 100)
 
 
 def test_what_is_older_than_the_window_does_not_count() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", 0, {"a": 100}, NOW)
     assert judge.verdict("label", NOW + 9 * S) is not None
     assert judge.verdict("label", NOW + 10 * S) is None
@@ -70,7 +70,7 @@ def test_what_is_older_than_the_window_does_not_count() -> None:
 
 def test_records_are_counted_by_tenths_of_the_window() -> None:
     """What comes just before a tenth ends is as old as what came at its beginning."""
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", 0, {"a": 100}, NOW + 999_999)
     assert judge.verdict("label", NOW + 9_999_999) is not None
     assert judge.verdict("label", NOW + 10 * S) is None
@@ -80,7 +80,7 @@ def test_records_are_counted_by_tenths_of_the_window() -> None:
 
 def test_few_records_are_never_an_outage() -> None:
     """Five a minute, all bad: each goes to the error topic."""
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     for number in range(1_000):
         now = NOW + number * 12 * S
         judge.saw("label", 0, {"a": 1}, now)
@@ -88,7 +88,7 @@ def test_few_records_are_never_an_outage() -> None:
 
 
 def test_places_are_judged_apart() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", 0, {"a": 100}, NOW)
     judge.saw("views", 100, {}, NOW)
     assert judge.verdict("label", NOW) is not None
@@ -97,7 +97,7 @@ def test_places_are_judged_apart() -> None:
 
 
 def test_after_an_outage_counts_start_anew() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", 0, {"a": 1_000}, NOW)
     judge.cleared("label")
     assert judge.verdict("label", NOW) is None
@@ -107,32 +107,32 @@ def test_after_an_outage_counts_start_anew() -> None:
 
 
 def test_a_restart_neither_forgets_nor_renews() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", 0, {"a": 60}, NOW)
     judge.saw("label", 0, {"a": 60}, NOW + 5 * S)
-    again = Judge.from_value(json.loads(json.dumps(judge.to_value())), SETTINGS)
-    assert again.verdict("label", NOW + 6 * S) == Verdict("a", 1.0, 120)
+    again = OutageDetector.from_value(json.loads(json.dumps(judge.to_value())), SETTINGS)
+    assert again.verdict("label", NOW + 6 * S) == OutageVerdict("a", 1.0, 120)
     assert again.verdict("label", NOW + 11 * S) is None  # the first half is over
     again.saw("label", 0, {"a": 50}, NOW + 11 * S)
-    assert again.verdict("label", NOW + 11 * S) == Verdict("a", 1.0, 110)
+    assert again.verdict("label", NOW + 11 * S) == OutageVerdict("a", 1.0, 110)
 
 
 def test_a_stage_that_has_counted_nothing() -> None:
-    assert Judge.from_value({}, SETTINGS).to_value() == {}
+    assert OutageDetector.from_value({}, SETTINGS).to_value() == {}
 
 
 # The clock
 
 
 def test_a_small_step_back_loses_nothing() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", 0, {"a": 60}, NOW)
     judge.saw("label", 0, {"a": 60}, NOW - 2 * S)
-    assert judge.verdict("label", NOW - 2 * S) == Verdict("a", 1.0, 120)
+    assert judge.verdict("label", NOW - 2 * S) == OutageVerdict("a", 1.0, 120)
 
 
 def test_after_a_large_step_back_the_future_is_forgotten() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", 0, {"a": 1_000}, NOW)
     back = NOW - 3600 * S
     assert judge.verdict("label", back) is None
@@ -141,7 +141,7 @@ def test_after_a_large_step_back_the_future_is_forgotten() -> None:
 
 
 def test_what_lies_a_whole_window_ahead_is_forgotten() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", 0, {"a": 100}, NOW)
     assert judge.verdict("label", NOW - 10 * S + 1) is not None
     assert judge.verdict("label", NOW - 10 * S) is None
@@ -151,7 +151,7 @@ def test_what_lies_a_whole_window_ahead_is_forgotten() -> None:
 
 
 def test_fifty_causes_are_told_apart_in_each_place() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     judge.saw("label", 0, {f"cause-{number}": 2 for number in range(50)}, NOW)
     assert len(judge.to_value()["label"]["causes"]) == 50
     judge.saw("label", 0, {"rare": 1, "frequent": 3}, NOW)
@@ -162,7 +162,7 @@ def test_fifty_causes_are_told_apart_in_each_place() -> None:
 
 
 def test_a_hundred_places_are_kept() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     for number in range(101):
         judge.saw(f"views-{number}", 0, {"a": 100}, NOW)
     assert [*judge.to_value()] == [f"views-{number}" for number in range(1, 101)]
@@ -170,17 +170,17 @@ def test_a_hundred_places_are_kept() -> None:
 
 def test_memory_is_bounded_and_the_large_cause_stays() -> None:
     """Every failure has a text of its own, except for one cause that is half of them."""
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     for number in range(3_000):
         judge.saw("label", 0, {f"junk-{number}": 1, "cause": 1}, NOW + number * S // 400)
     value = judge.to_value()["label"]
     assert len(value["causes"]) <= MOST_CAUSES
     assert len(value["spans"]) <= 11
-    assert judge.verdict("label", NOW + 8 * S) == Verdict("cause", 0.5, 6_000)
+    assert judge.verdict("label", NOW + 8 * S) == OutageVerdict("cause", 0.5, 6_000)
 
 
 def test_places_are_bounded_and_the_latest_stay() -> None:
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     for number in range(3 * MOST_PLACES):
         judge.saw(f"views-{number}", 0, {"a": 100}, NOW)
     assert len(judge.to_value()) == MOST_PLACES
@@ -190,7 +190,7 @@ def test_places_are_bounded_and_the_latest_stay() -> None:
 
 
 def test_a_batch_costs_little() -> None:
-    judge, began = Judge(SETTINGS), time.thread_time()  # a machine that stands still costs nothing
+    judge, began = OutageDetector(SETTINGS), time.thread_time()  # a machine that stands still costs nothing
     failures = {f"cause-{number}": number for number in range(100)}
     for number in range(100):
         judge.saw("label", 1_000, failures, NOW + number * S // 10)
@@ -206,10 +206,10 @@ sights = st.lists(
 @given(sights)
 def test_a_verdict_is_what_the_counts_say(seen: list[tuple[int, dict[str, int], int]]) -> None:
     """Whatever comes in whatever order of time, and however often it was stored in between."""
-    judge = Judge(SETTINGS)
+    judge = OutageDetector(SETTINGS)
     for passed, failures, at in seen:
         judge.saw("label", passed, failures, NOW + at * S)
-        judge = Judge.from_value(json.loads(json.dumps(judge.to_value())), SETTINGS)
+        judge = OutageDetector.from_value(json.loads(json.dumps(judge.to_value())), SETTINGS)
         verdict = judge.verdict("label", NOW + at * S)
         if verdict is not None:
             assert verdict.sample >= SETTINGS.judge_sample

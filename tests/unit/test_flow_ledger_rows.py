@@ -10,12 +10,10 @@ from typing import Any
 
 import pytest
 
-from towpath.access.barrier import Barrier
-from towpath.access.block_rule import BlockAction, BlockMatch, BlockRule
-from towpath.flow.batch_counts import NAMES, RARE, counts_of, names_of
-from towpath.flow.ledger_row import MOVES, Batch, BatchState, added
-from towpath.flow.positions import Positions
-from towpath.flow.units import Units
+from towpath.blocks.rule import BlockAction, BlockBarrier, BlockMatch, BlockRule
+from towpath.flow.delivery.ledger import MOVES, Batch, BatchSnapshot, BatchState, added
+from towpath.flow.delivery.places import NAMES, RARE, counts_of, names_of
+from towpath.flow.delivery.positions import Positions
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "flow-states.md"
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -115,23 +113,23 @@ RULE = BlockRule(3, BlockAction.IGNORE, BlockMatch.of(topic="clicks"), "noise")
 
 
 def test_units_come_back_as_they_were_fixed() -> None:
-    units = Units(4, {0: 17, 3: 5}, "id-of-marks", {"both": -7}, {"both/order": 9}, Barrier((RULE,)))
+    units = BatchSnapshot(4, {0: 17, 3: 5}, "id-of-marks", {"both": -7}, {"both/order": 9}, BlockBarrier((RULE,)))
     stored = units.to_value()
     assert stored["buckets"] == 4
     assert stored["marks"] == {"0": 17, "3": 5}
     assert stored["marks_id"] == "id-of-marks"
     assert (stored["watermarks"], stored["event_times"]) == ({"both": -7}, {"both/order": 9})
-    assert Units.of_value(stored) == units
-    assert Units.of_value(stored).blocks.rules == (RULE,)
+    assert BatchSnapshot.of_value(stored) == units
+    assert BatchSnapshot.of_value(stored).blocks.rules == (RULE,)
 
 
 def test_units_name_nothing_that_there_is_not() -> None:
-    assert Units().to_value() == {"buckets": 1, "marks": {}, "marks_id": ""}
+    assert BatchSnapshot().to_value() == {"buckets": 1, "marks": {}, "marks_id": ""}
 
 
 def test_units_of_older_rows() -> None:
-    assert Units.of_value(None) == Units.of_value({}) == Units()
-    older = Units.of_value({"buckets": 3, "marks": {"1": 8}})
-    assert older == Units(3, {1: 8})
+    assert BatchSnapshot.of_value(None) == BatchSnapshot.of_value({}) == BatchSnapshot()
+    older = BatchSnapshot.of_value({"buckets": 3, "marks": {"1": 8}})
+    assert older == BatchSnapshot(3, {1: 8})
     assert (older.marks_id, older.watermarks, older.event_times) == ("", {}, {})
     assert not older.blocks

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from towpath.core.events import Event, EventKind
 from towpath.errors import BadSettings
-from towpath.events import Event, EventKind
-from towpath.flow.flow_run import StageView
-from towpath.flow.metrics import FlowMetrics
-from towpath.flow.pilot import Pilot
+from towpath.flow.run.flow_run import StageView
+from towpath.flow.run.metrics import FlowMetrics
+from towpath.flow.stage import StageMachine
 
 SAMPLE = {"partitions": [{"topic": "t", "partition": 1, "position": 5, "end": 9, "lag": 4}]}
 
 
 def metrics() -> FlowMetrics:
-    made = FlowMetrics("f", lambda: [StageView("t", Pilot.new(0), SAMPLE)])
+    made = FlowMetrics("f", lambda: [StageView("t", StageMachine.new(0), SAMPLE)])
     made.on_event(Event(EventKind.FLOW_MOVED, "f/t", data={"from": "extract", "to": "transform", "batch_id": 0}))
     counts = {"read": 9, "loaded": 5, "filtered": {"a": 1, "b": 1}, "failed": {"7": 2}, "delivered": {"out": 5}}
     made.on_event(Event(EventKind.BATCH_COMMITTED, "f/t", data={"batch_id": 0, "took_s": 0.3, **counts}))

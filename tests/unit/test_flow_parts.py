@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.flow.mark_topic import Said
-from towpath.flow.parts import Limits, Parts
+from towpath.flow.delivery.marks import PartManifest
+from towpath.flow.delivery.splitter import PartLimits, TransactionSplitter
 from towpath.flow.topics import LONGEST_NAME, FlowTopics, group_of, producer_of
 from towpath.log.topic import check_group
 
 SIZES = st.lists(st.integers(0, 40), max_size=60)
-LIMITS = st.builds(Limits, st.integers(1, 7), st.integers(1, 60))
+LIMITS = st.builds(PartLimits, st.integers(1, 7), st.integers(1, 60))
 
 
-def cut(parts: Parts, sizes: Sequence[int], pieces: Sequence[int]) -> tuple[list[int], list[int]]:
+def cut(parts: TransactionSplitter, sizes: Sequence[int], pieces: Sequence[int]) -> tuple[list[int], list[int]]:
     """How many deliveries each part was given, and which deliveries were to be written."""
     counts: dict[int, int] = {}
     written: list[int] = []
@@ -32,8 +32,8 @@ def cut(parts: Parts, sizes: Sequence[int], pieces: Sequence[int]) -> tuple[list
 
 
 @given(SIZES, LIMITS, st.lists(st.integers(0, 9)), st.lists(st.integers(0, 9)))
-def test_cut_alike_however_handed_over(sizes: list[int], limits: Limits, one: list[int], other: list[int]) -> None:
-    first, second = (cut(Parts({}, limits), sizes, pieces) for pieces in (one, other))
+def test_cut_alike_however_handed_over(sizes: list[int], limits: PartLimits, one: list[int], other: list[int]) -> None:
+    first, second = (cut(TransactionSplitter({}, limits), sizes, pieces) for pieces in (one, other))
     assert first == second
     assert sum(first[0]) == len(sizes)
     start = 0
@@ -45,12 +45,12 @@ def test_cut_alike_however_handed_over(sizes: list[int], limits: Limits, one: li
 
 @given(SIZES, LIMITS, LIMITS, st.lists(st.integers(0, 9)), st.integers(0, 9))
 def test_goes_on_after_the_parts_that_are_there(
-    sizes: list[int], before: Limits, now: Limits, pieces: list[int], there: int
+    sizes: list[int], before: PartLimits, now: PartLimits, pieces: list[int], there: int
 ) -> None:
     """Also when parts were cut by another rule then."""
-    counts = cut(Parts({}, before), sizes, ())[0][:there]
-    found = {part: Said(count) for part, count in enumerate(counts)}
-    again, written = cut(Parts(found, now), sizes, pieces)
+    counts = cut(TransactionSplitter({}, before), sizes, ())[0][:there]
+    found = {part: PartManifest(count) for part, count in enumerate(counts)}
+    again, written = cut(TransactionSplitter(found, now), sizes, pieces)
     assert again[: len(counts)] == counts
     assert written == list(range(sum(counts), len(sizes)))
 
@@ -60,22 +60,22 @@ def test_goes_on_after_the_parts_that_are_there(
     [
         ({}, [], None, 0),
         ({}, [1], None, 0),
-        ({0: Said(0)}, [], None, None),
-        ({0: Said(2)}, [1, 1], None, None),
-        ({0: Said(2)}, [1, 1], Limits(), None),
-        ({0: Said(2)}, [1, 1, 1], Limits(), 1),
+        ({0: PartManifest(0)}, [], None, None),
+        ({0: PartManifest(2)}, [1, 1], None, None),
+        ({0: PartManifest(2)}, [1, 1], PartLimits(), None),
+        ({0: PartManifest(2)}, [1, 1, 1], PartLimits(), 1),
     ],
 )
 def test_a_unit_has_a_part_even_without_deliveries(
-    found: dict[int, Said], sizes: list[int], limits: Limits | None, last: int | None
+    found: dict[int, PartManifest], sizes: list[int], limits: PartLimits | None, last: int | None
 ) -> None:
-    parts = Parts(found, limits)
+    parts = TransactionSplitter(found, limits)
     cut(parts, sizes, ())
     assert parts.last == last
 
 
 def test_without_limits_a_unit_is_one_part() -> None:
-    assert cut(Parts({}, None), [1 << 20] * 20_000, [7, 9_000])[0] == [20_000]
+    assert cut(TransactionSplitter({}, None), [1 << 20] * 20_000, [7, 9_000])[0] == [20_000]
 
 
 def test_names_of_producers() -> None:

@@ -11,24 +11,24 @@ from pathlib import Path
 import pytest
 from tests.support.sweep import sweep
 
-from towpath.clock import MICROS
+from towpath.core.clock import MICROS
 from towpath.errors import IllegalFlowMove
-from towpath.flow.codes import Action, ErrorCode
-from towpath.flow.pilot import (
+from towpath.flow.failures import Action, ErrorCode
+from towpath.flow.stage import (
     JITTER,
     MOVES,
     RESTING,
-    Pilot,
-    PilotState,
-    Trouble,
-    Waits,
+    RetryWaits,
+    StageMachine,
+    StageState,
+    StageTrouble,
     is_memorable,
     move_event,
 )
-from towpath.flow.wish import POSSIBLE, WishKind
+from towpath.flow.stage.states import POSSIBLE, StageCommandKind
 from towpath.settings import FlowSettings
 
-CONFIGURE, EXTRACT, TRANSFORM, LOAD, ERRORS, RETRY, HELD, RESET, PAUSED, STOPPED, HALTED = PilotState
+CONFIGURE, EXTRACT, TRANSFORM, LOAD, ERRORS, RETRY, HELD, RESET, PAUSED, STOPPED, HALTED = StageState
 WORKING = [CONFIGURE, EXTRACT, TRANSFORM, LOAD, ERRORS, RESET]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "flow-states.md"
 LEAST_S, MOST_S = 0.2, 60.0
@@ -42,18 +42,18 @@ class Middle(random.Random):
         return (a + b) / 2
 
 
-WAITS = Waits(LEAST_S, MOST_S, Middle())
+WAITS = RetryWaits(LEAST_S, MOST_S, Middle())
 
 
-def trouble(code: ErrorCode = ErrorCode.NETWORK) -> Trouble:
-    return Trouble(code, "label", "it broke")
+def trouble(code: ErrorCode = ErrorCode.NETWORK) -> StageTrouble:
+    return StageTrouble(code, "label", "it broke")
 
 
-def at(state: PilotState, resumes: PilotState = LOAD) -> Pilot:
+def at(state: StageState, resumes: StageState = LOAD) -> StageMachine:
     """A pilot in that state, as it would have come there."""
     if state in (RETRY, HELD):
-        return Pilot(state, NOW, 1, NOW + 200_000, resumes, resumes, trouble(), 7)
-    return Pilot(state, NOW, batch_id=7, reason="why" if state in RESTING else "")
+        return StageMachine(state, NOW, 1, NOW + 200_000, resumes, resumes, trouble(), 7)
+    return StageMachine(state, NOW, batch_id=7, reason="why" if state in RESTING else "")
 
 
 # What is drawn and written
@@ -88,21 +88,21 @@ def test_the_table_shows_exactly_the_moves() -> None:
 
 
 def test_the_table_of_wishes_is_what_is_possible() -> None:
-    assert table("Wishes") == {kind.value: {state.value for state in POSSIBLE[kind]} for kind in WishKind}
+    assert table("Wishes") == {kind.value: {state.value for state in POSSIBLE[kind]} for kind in StageCommandKind}
 
 
 def test_every_state_can_be_left_and_reached_and_come_to_rest() -> None:
-    assert set(MOVES) == set(PilotState)
-    assert set().union(*MOVES.values()) == set(PilotState)
-    assert all((RESTING - {state}) <= MOVES[state] for state in PilotState)
-    assert all(state not in MOVES[state] for state in PilotState)
+    assert set(MOVES) == set(StageState)
+    assert set().union(*MOVES.values()) == set(StageState)
+    assert all((RESTING - {state}) <= MOVES[state] for state in StageState)
+    assert all(state not in MOVES[state] for state in StageState)
 
 
 # Every state × every operation
 
 # To come to rest is always possible. A pilot that waits goes on where it was, in these tests in `load`; into a wait it
 # comes by a failure only.
-WHERE_TO: dict[PilotState, tuple[PilotState, ...]] = {
+WHERE_TO: dict[StageState, tuple[StageState, ...]] = {
     CONFIGURE: (EXTRACT, RESET, PAUSED, STOPPED, HALTED),
     EXTRACT: (TRANSFORM, RESET, PAUSED, STOPPED, HALTED),
     TRANSFORM: (LOAD, PAUSED, STOPPED, HALTED),
@@ -117,9 +117,9 @@ WHERE_TO: dict[PilotState, tuple[PilotState, ...]] = {
 }
 
 
-@sweep("to", PilotState)
-@sweep("state", PilotState)
-def test_moved(state: PilotState, to: PilotState) -> None:
+@sweep("to", StageState)
+@sweep("state", StageState)
+def test_moved(state: StageState, to: StageState) -> None:
     before = at(state)
     if to not in WHERE_TO[state]:
         with pytest.raises(IllegalFlowMove) as caught:
@@ -140,9 +140,9 @@ AFTER_SUCCESS = {
 }
 
 
-@pytest.mark.parametrize("to", PilotState)
+@pytest.mark.parametrize("to", StageState)
 @pytest.mark.parametrize("state", WORKING)
-def test_only_what_comes_after_success_ends_the_count_of_failures(state: PilotState, to: PilotState) -> None:
+def test_only_what_comes_after_success_ends_the_count_of_failures(state: StageState, to: StageState) -> None:
     if to not in MOVES[state] - {RETRY, HELD}:
         return
     after = replace(at(state), attempt=3, failing=state).moved(to, NOW + 1)
@@ -158,7 +158,7 @@ def test_a_batch_is_given_with_a_move() -> None:
     assert at(LOAD).with_batch(8).batch_id == 8
 
 
-Came = dict[PilotState, tuple[PilotState, PilotState | None]]  # to which state, and what it resumes
+Came = dict[StageState, tuple[StageState, StageState | None]]  # to which state, and what it resumes
 
 SAME: Came = {state: (RETRY, state) for state in WORKING}
 ANEW: Came = dict.fromkeys(WORKING, (RETRY, CONFIGURE))
@@ -188,8 +188,8 @@ FAILED: dict[Action, Came] = {
 
 
 @sweep("code", ErrorCode)
-@sweep("state", PilotState)
-def test_failed(state: PilotState, code: ErrorCode) -> None:
+@sweep("state", StageState)
+def test_failed(state: StageState, code: ErrorCode) -> None:
     before = at(state)
     expected = FAILED[ACTIONS[code]].get(state)
     if expected is None:
@@ -204,7 +204,7 @@ def test_failed(state: PilotState, code: ErrorCode) -> None:
 
 
 @pytest.mark.parametrize("state", [*WORKING, HELD])
-def test_only_work_on_a_batch_lays_a_failure_on_it(state: PilotState) -> None:
+def test_only_work_on_a_batch_lays_a_failure_on_it(state: StageState) -> None:
     before = replace(at(state), uncategorised=1)
     after = before.failed(trouble(ErrorCode.UNCATEGORISED), NOW, WAITS)
     assert after.uncategorised == (2 if state in (TRANSFORM, LOAD, ERRORS, HELD) else 1)
@@ -215,8 +215,8 @@ def test_another_state_that_fails_has_not_failed_before() -> None:
     assert (after.failing, after.attempt) == (TRANSFORM, 1)
 
 
-@sweep("state", PilotState)
-def test_held(state: PilotState) -> None:
+@sweep("state", StageState)
+def test_held(state: StageState) -> None:
     if state not in (TRANSFORM, LOAD, HELD):
         with pytest.raises(IllegalFlowMove) as caught:
             at(state).held(trouble(), NOW + 1, WAITS)
@@ -227,8 +227,8 @@ def test_held(state: PilotState) -> None:
     assert after.since == (NOW if state is HELD else NOW + 1)
 
 
-@sweep("state", PilotState)
-def test_resumed(state: PilotState) -> None:
+@sweep("state", StageState)
+def test_resumed(state: StageState) -> None:
     expected = {RETRY: LOAD, HELD: LOAD, PAUSED: CONFIGURE, STOPPED: CONFIGURE, HALTED: CONFIGURE}.get(state)
     if expected is None:
         with pytest.raises(IllegalFlowMove) as caught:
@@ -240,20 +240,20 @@ def test_resumed(state: PilotState) -> None:
 
 def test_a_wait_for_nothing_cannot_be_ended() -> None:
     with pytest.raises(IllegalFlowMove) as caught:
-        Pilot(RETRY, NOW).resumed(NOW)
+        StageMachine(RETRY, NOW).resumed(NOW)
     assert (caught.value.state, caught.value.target) == (RETRY, "resumed")
 
 
-RESTS: dict[PilotState, Callable[[Pilot, str, int], Pilot]] = {
-    PAUSED: Pilot.paused,
-    STOPPED: Pilot.stopped,
-    HALTED: Pilot.halted,
+RESTS: dict[StageState, Callable[[StageMachine, str, int], StageMachine]] = {
+    PAUSED: StageMachine.paused,
+    STOPPED: StageMachine.stopped,
+    HALTED: StageMachine.halted,
 }
 
 
 @sweep("rest", RESTS)
-@sweep("state", PilotState)
-def test_rests(state: PilotState, rest: PilotState) -> None:
+@sweep("state", StageState)
+def test_rests(state: StageState, rest: StageState) -> None:
     if state is rest:
         with pytest.raises(IllegalFlowMove) as caught:
             RESTS[rest](at(state), "lunch", NOW + 1)
@@ -264,8 +264,8 @@ def test_rests(state: PilotState, rest: PilotState) -> None:
     assert after.is_resting
 
 
-@sweep("state", PilotState)
-def test_started(state: PilotState) -> None:
+@sweep("state", StageState)
+def test_started(state: StageState) -> None:
     """A restart is no decision of a person: what was paused or halted stays so."""
     after = at(state).started(NOW + 1)
     assert after.state is (state if state in (PAUSED, HALTED) else CONFIGURE)
@@ -273,14 +273,14 @@ def test_started(state: PilotState) -> None:
         assert (after.since, after.resumes, after.next_try, after.batch_id) == (NOW + 1, None, None, 7)
 
 
-@sweep("state", PilotState)
-def test_json_round_trip(state: PilotState) -> None:
+@sweep("state", StageState)
+def test_json_round_trip(state: StageState) -> None:
     pilot = replace(at(state), uncategorised=2)
-    assert Pilot.from_json(pilot.to_json()) == pilot
+    assert StageMachine.from_json(pilot.to_json()) == pilot
 
 
 def test_what_is_stored() -> None:
-    pilot = Pilot(RETRY, NOW, resumes=LOAD, failing=LOAD, last_error=trouble())
+    pilot = StageMachine(RETRY, NOW, resumes=LOAD, failing=LOAD, last_error=trouble())
     assert pilot.to_value() == {
         "state": "retry",
         "since": NOW,
@@ -293,24 +293,24 @@ def test_what_is_stored() -> None:
         "uncategorised": 0,
         "reason": "",
     }
-    again = Pilot.from_json(pilot.to_json())
+    again = StageMachine.from_json(pilot.to_json())
     assert again.state is RETRY, "not a text that is equal to it"
     assert again.resumes is LOAD
     assert again.failing is LOAD
 
 
 def test_json_of_an_older_towpath_can_be_read() -> None:
-    assert Pilot.from_value({"state": "load", "since": NOW}) == Pilot(LOAD, NOW)
+    assert StageMachine.from_value({"state": "load", "since": NOW}) == StageMachine(LOAD, NOW)
 
 
 def test_json_of_a_newer_towpath_can_be_read() -> None:
-    assert Pilot.from_value({**at(LOAD).to_value(), "mood": "fine"}) == at(LOAD)
+    assert StageMachine.from_value({**at(LOAD).to_value(), "mood": "fine"}) == at(LOAD)
 
 
 def test_a_new_one_has_not_been_started() -> None:
-    assert (Pilot.new(NOW).state, Pilot.new(NOW).since) == (STOPPED, NOW)
-    assert Pilot.new(NOW).reason
-    assert Pilot.new(NOW).started(NOW).state is CONFIGURE
+    assert (StageMachine.new(NOW).state, StageMachine.new(NOW).since) == (STOPPED, NOW)
+    assert StageMachine.new(NOW).reason
+    assert StageMachine.new(NOW).started(NOW).state is CONFIGURE
 
 
 # Waiting and counting
@@ -324,7 +324,7 @@ def test_waits_double_up_to_the_limit() -> None:
 
 
 def test_the_settings_say_from_where_to_where_waits_grow() -> None:
-    waits = Waits.of(FlowSettings(retry_least_s=0.5, retry_most_s=3.0), Middle())
+    waits = RetryWaits.of(FlowSettings(retry_least_s=0.5, retry_most_s=3.0), Middle())
     assert [waits.before(attempt) for attempt in (1, 2, 3, 4, 5)] == [
         500_000,
         1_000_000,
@@ -335,7 +335,7 @@ def test_the_settings_say_from_where_to_where_waits_grow() -> None:
 
 
 def test_waits_are_spread() -> None:
-    waits = [Waits(LEAST_S, MOST_S, random.Random(seed)).before(1) / MICROS for seed in range(300)]
+    waits = [RetryWaits(LEAST_S, MOST_S, random.Random(seed)).before(1) / MICROS for seed in range(300)]
     assert LEAST_S * (1 - JITTER) <= min(waits) < LEAST_S * 0.7
     assert LEAST_S * 1.3 < max(waits) <= LEAST_S * (1 + JITTER)
 
@@ -381,7 +381,7 @@ def test_the_third_time_the_record_is_searched(code: ErrorCode) -> None:
     for expected in (False, False, True, True):
         pilot = pilot.failed(trouble(code), NOW, WAITS)
         assert pilot.needs_search is expected
-        pilot = Pilot.from_json(pilot.to_json()).started(NOW)  # a restart changes nothing
+        pilot = StageMachine.from_json(pilot.to_json()).started(NOW)  # a restart changes nothing
         pilot = pilot.moved(EXTRACT, NOW).moved(TRANSFORM, NOW, batch_id=7)
 
 
@@ -423,8 +423,8 @@ def test_a_reset_gives_the_batch_up() -> None:
 
 def test_only_unusual_moves_are_kept() -> None:
     everyday = {EXTRACT, TRANSFORM, LOAD, ERRORS}
-    for state in PilotState:
-        for to in PilotState:
+    for state in StageState:
+        for to in StageState:
             expected = state is not to and not {state, to} <= everyday
             assert is_memorable(at(state), at(to)) is expected
 

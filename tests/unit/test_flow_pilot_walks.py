@@ -7,16 +7,16 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.clock import MICROS
+from towpath.core.clock import MICROS
 from towpath.errors import IllegalFlowMove
-from towpath.flow.codes import ErrorCode
-from towpath.flow.pilot import JITTER, MOVES, Pilot, PilotState, Trouble, Waits
+from towpath.flow.failures import ErrorCode
+from towpath.flow.stage import JITTER, MOVES, RetryWaits, StageMachine, StageState, StageTrouble
 
 LEAST_S, MOST_S = 0.2, 60.0
 
 Step = tuple[str, object]
 STEPS: st.SearchStrategy[Step] = st.one_of(
-    st.tuples(st.just("moved"), st.sampled_from(PilotState)),
+    st.tuples(st.just("moved"), st.sampled_from(StageState)),
     st.tuples(st.just("failed"), st.sampled_from(ErrorCode)),
     st.tuples(st.just("held"), st.just(ErrorCode.SINK_UNAVAILABLE)),
     st.tuples(st.sampled_from(["resumed", "started"]), st.none()),
@@ -24,26 +24,26 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
 )
 
 
-def act(pilot: Pilot, step: Step, now: int, waits: Waits) -> Pilot:
+def act(pilot: StageMachine, step: Step, now: int, waits: RetryWaits) -> StageMachine:
     match step:
-        case ("moved", PilotState() as to):
+        case ("moved", StageState() as to):
             return pilot.moved(to, now, batch_id=now % 3)
         case ("failed", ErrorCode() as code):
-            return pilot.failed(Trouble(code, "s", "m"), now, waits)
+            return pilot.failed(StageTrouble(code, "s", "m"), now, waits)
         case ("held", ErrorCode() as code):
-            return pilot.held(Trouble(code, "s", "m"), now, waits)
+            return pilot.held(StageTrouble(code, "s", "m"), now, waits)
         case (("resumed" | "started") as name, _):
-            after: Pilot = getattr(pilot, name)(now)
+            after: StageMachine = getattr(pilot, name)(now)
             return after
         case (name, reason):
-            rested: Pilot = getattr(pilot, name)(reason, now)
+            rested: StageMachine = getattr(pilot, name)(reason, now)
             return rested
     raise AssertionError(step)
 
 
-def check(pilot: Pilot, now: int) -> None:
+def check(pilot: StageMachine, now: int) -> None:
     """What holds in every state."""
-    if pilot.state in (PilotState.RETRY, PilotState.HELD):
+    if pilot.state in (StageState.RETRY, StageState.HELD):
         assert pilot.next_try is not None
         assert pilot.resumes is not None
         assert pilot.resumes in MOVES[pilot.state]
@@ -54,13 +54,13 @@ def check(pilot: Pilot, now: int) -> None:
         assert pilot.resumes is None
     assert pilot.since <= now
     assert (pilot.failing is None) == (pilot.attempt == 0)
-    assert Pilot.from_json(pilot.to_json()) == pilot
+    assert StageMachine.from_json(pilot.to_json()) == pilot
 
 
 @given(st.lists(STEPS, max_size=60), st.integers(0, 1 << 30))
 def test_a_walk_never_leaves_the_table(steps: list[Step], seed: int) -> None:
-    now, waits = 1, Waits(LEAST_S, MOST_S, random.Random(seed))
-    pilot = Pilot.new(now)
+    now, waits = 1, RetryWaits(LEAST_S, MOST_S, random.Random(seed))
+    pilot = StageMachine.new(now)
     for step in steps:
         now += 1
         try:
@@ -75,17 +75,17 @@ def test_a_walk_never_leaves_the_table(steps: list[Step], seed: int) -> None:
 
 @given(st.integers(1, 10_000), st.integers(0, 1 << 30))
 def test_waits_stay_within_their_bounds(attempt: int, seed: int) -> None:
-    wait_s = Waits(LEAST_S, MOST_S, random.Random(seed)).before(attempt) / MICROS
+    wait_s = RetryWaits(LEAST_S, MOST_S, random.Random(seed)).before(attempt) / MICROS
     middle_s = min(MOST_S, LEAST_S * 2 ** (attempt - 1)) if attempt < 60 else MOST_S
     assert middle_s * (1 - JITTER) - 1e-6 <= wait_s <= middle_s * (1 + JITTER) + 1e-6
 
 
 @given(st.integers(0, 1 << 30))
 def test_retries_never_end(seed: int) -> None:
-    waits, now = Waits(LEAST_S, MOST_S, random.Random(seed)), 1
-    pilot = Pilot(PilotState.LOAD, now, batch_id=1)
+    waits, now = RetryWaits(LEAST_S, MOST_S, random.Random(seed)), 1
+    pilot = StageMachine(StageState.LOAD, now, batch_id=1)
     for _ in range(200):
-        pilot = pilot.failed(Trouble(ErrorCode.SINK_FAILED, "s", "m"), now, waits)
+        pilot = pilot.failed(StageTrouble(ErrorCode.SINK_FAILED, "s", "m"), now, waits)
         assert pilot.next_try is not None
         assert now < pilot.next_try <= now + round(MOST_S * (1 + JITTER) * MICROS)
         now = pilot.next_try

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from towpath.flow.recent import EVERY_S, MOST_POINTS, LagHistory, LagPoint, Speeds, lag_points
+from towpath.flow.stage.history import EVERY_S, MOST_POINTS, LagHistory, LagPoint, Speeds, lag_points
 
 
 def seen(history: LagHistory, *looks: tuple[float, int]) -> list[LagPoint]:

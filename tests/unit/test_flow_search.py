@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.flow.positions import Range
-from towpath.flow.search import cut, search
+from towpath.flow.delivery.positions import OffsetRange
+from towpath.flow.run.poison_search import cut, search
 
 
-def part(start: int, stop: int, partition: int = 0) -> Range:
-    return Range("t", "id", partition, start, stop)
+def part(start: int, stop: int, partition: int = 0) -> OffsetRange:
+    return OffsetRange("t", "id", partition, start, stop)
 
 
 class Batch:
@@ -20,7 +20,7 @@ class Batch:
         self.bad = bad
         self.tries = 0
 
-    def fails(self, tried: Range) -> bool:
+    def fails(self, tried: OffsetRange) -> bool:
         self.tries += 1
         return any(tried.start <= offset < tried.stop for offset in self.bad)
 

@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from tests.support.segments import TOPIC, TOPIC_ID, Bench, Listing, call, load
 
 from towpath.errors import SinkError
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import DeliveryIds, Digest
-from towpath.flow.failure import Failure
+from towpath.flow.delivery.ids import DeliveryIds, Digest
+from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.flow.sinks.sink import Deliveries, Refusal
-from towpath.flow.template import Template
+from towpath.flow.sinks.template import Template
 from towpath.flow.worker.breadcrumb import Breadcrumb, suspects
-from towpath.flow.worker.delivering import WorkerFault
+from towpath.flow.worker.loader import WorkerFault
 
 
 @pytest.fixture
@@ -190,7 +189,7 @@ def test_a_sink_that_takes_nothing_ends_the_task_without_a_report(bench: Bench) 
 
 
 def test_excluded_records_fail_without_being_read(bench: Bench) -> None:
-    failure = Failure(ErrorCode.TRANSFORM_FAILED, "step", "Died", "ends its worker")
+    failure = RecordFailure(ErrorCode.TRANSFORM_FAILED, "step", "Died", "ends its worker")
     bench.excluded = {(TOPIC, 0): {1: failure}}
     seen: list[int] = []
 

@@ -12,7 +12,7 @@ from tests.support.segments import TOPIC, Bench, Listing, call, load
 
 from towpath import Flow, topic
 from towpath.errors import BadFlow
-from towpath.flow.takes import Takes
+from towpath.flow.graph.nodes import InputFilter
 
 
 def marked(document: dict[str, Any]) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_what_is_not_of_its_types_is_filtered_by_the_step(bench: Bench) -> None:
     sink = Listing()
-    takes = Takes(types=frozenset({"page.viewed", "page.left"}))
+    takes = InputFilter(types=frozenset({"page.viewed", "page.left"}))
     others: list[Any] = [{"type": "order"}, {}, {"type": None}, {"type": 7}, {"type": ["page.viewed"]}, {"type": {}}]
     values = [{"type": "page.viewed", "n": 1}, *others, b"{", {"type": "page.left"}, {"Type": "page.left"}]
     outcome = bench.run(values, load(sink, call(marked, "views", takes=takes)))
@@ -42,7 +42,7 @@ def test_what_is_not_of_its_types_is_filtered_by_the_step(bench: Bench) -> None:
 
 def test_the_type_is_that_of_the_document_which_comes_to_the_step(bench: Bench) -> None:
     sink = Listing()
-    late = call(marked, "late", takes=Takes(types=frozenset({"later"})))
+    late = call(marked, "late", takes=InputFilter(types=frozenset({"later"})))
     outcome = bench.run([{"type": "x"}, {}], load(sink, call(retyped, "early"), late))
     assert (outcome.loaded, len(sink.payloads)) == (2, 2)
     assert bench.run([{"type": "x"}], load(Listing(), late)).filtered == Counter(late=1)
@@ -51,11 +51,11 @@ def test_the_type_is_that_of_the_document_which_comes_to_the_step(bench: Bench) 
 def test_another_field_and_the_topic(bench: Bench) -> None:
     values = [{"name": "a", "type": "b"}, {"name": "b", "type": "a"}]
     for takes, loaded in [
-        (Takes(types=frozenset("a"), type_field="name"), 1),
-        (Takes(topics=frozenset({TOPIC})), 2),
-        (Takes(topics=frozenset({"other"})), 0),
-        (Takes(frozenset({TOPIC}), frozenset("a")), 1),
-        (Takes(frozenset({"other"}), frozenset("a")), 0),
+        (InputFilter(types=frozenset("a"), type_field="name"), 1),
+        (InputFilter(topics=frozenset({TOPIC})), 2),
+        (InputFilter(topics=frozenset({"other"})), 0),
+        (InputFilter(frozenset({TOPIC}), frozenset("a")), 1),
+        (InputFilter(frozenset({"other"}), frozenset("a")), 0),
     ]:
         bench.home = bench.home.parent / str(takes)
         outcome = bench.run(values, load(Listing(), call(marked, takes=takes)))
@@ -66,7 +66,8 @@ def test_two_outputs_by_type(bench: Bench) -> None:
     """What neither takes was filtered; what one of them takes was loaded."""
     sinks = {type: Listing() for type in "ab"}
     loads = [
-        load(sink, call(marked, type, takes=Takes(types=frozenset(type))), output=type) for type, sink in sinks.items()
+        load(sink, call(marked, type, takes=InputFilter(types=frozenset(type))), output=type)
+        for type, sink in sinks.items()
     ]
     outcome = bench.run([{"type": type} for type in "abcab"], *loads)
     assert {type: len(sink.payloads) for type, sink in sinks.items()} == {"a": 2, "b": 2}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from towpath.errors import BadFlow
-from towpath.flow.template import NotInTemplate, Template
+from towpath.flow.sinks.template import NotInTemplate, Template
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from towpath.flow.text import Unreadable, changes, copied, read_document, splice, splice_rows
-from towpath.flow.text.members import first_repeated, members
+from towpath.flow.documents import Unreadable, changes, copied, read_document, splice, splice_rows
+from towpath.flow.documents.splice import first_repeated, members
 
 unhurried = settings(deadline=None)  # the machine may have other things to do, and the first array loads pandas
 

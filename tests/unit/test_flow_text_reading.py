@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from tests.support.sweep import sweep
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.text import MAX_DEPTH, Unreadable, read_document, read_documents
+from towpath.flow.documents import MAX_DEPTH, Unreadable, read_document, read_documents
+from towpath.flow.failures import ErrorCode
 
 # Texts of one value each, which stand in a record as {"v": ...}.
 MUST_ACCEPT: dict[str, bytes] = {

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.support.sweep import sweep
 
 from towpath.errors import BadFlow
-from towpath.flow.codes import ErrorCode
-from towpath.flow.text import Schema
+from towpath.flow.documents import Schema
+from towpath.flow.failures import ErrorCode
 
 EVERYTHING = (
     "name string, at bigint, small smallint, tiny tinyint, n int, ok boolean, x double, price decimal(18,2), day date, "

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 from tests.support.sweep import sweep
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.text import Unwritable, changes, copied, same_rows, splice, splice_rows, write, write_column
+from towpath.flow.documents import Unwritable, changes, copied, same_rows, splice, splice_rows, write, write_column
+from towpath.flow.failures import ErrorCode
 
 
 class Colour(Enum):

@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 
 from towpath.errors import BadFlow
+from towpath.flow.delivery.ledger import BatchState
 from towpath.flow.flow import Flow, expect
-from towpath.flow.graph import Stage
-from towpath.flow.ledger_row import BatchState
-from towpath.flow.left_behind import Left, left_text, taken_over
-from towpath.flow.sinks.nowhere import Nowhere
-from towpath.flow.template import Template
-from towpath.flow.topic_reference import topic
-from towpath.flow.topology import OpenBatch, changes, refusal
+from towpath.flow.graph.sources import topic
+from towpath.flow.graph.stages import Stage
+from towpath.flow.sinks.sink import NullSink
+from towpath.flow.sinks.template import Template
+from towpath.flow.stage.comparison import OpenBatch, RemovedStage, changes, left_text, refusal, taken_over
 
 
-def nowhere(target: str = "a", id: str | None = None) -> Nowhere:
-    return Nowhere(Template(target), None if id is None else Template(id), None)
+def nowhere(target: str = "a", id: str | None = None) -> NullSink:
+    return NullSink(Template(target), None if id is None else Template(id), None)
 
 
 def same(given: Any) -> Any:
@@ -41,7 +40,7 @@ def plain(
     topics: tuple[str, ...] = ("clicks",),
     types: list[str] | None = None,
     deterministic: bool | None = None,
-    sink: Nowhere | None = None,
+    sink: NullSink | None = None,
     name: str | None = "out",
     name_before: str | None = None,
     rule: str | None = None,
@@ -220,7 +219,7 @@ def test_two_outputs_cannot_have_been_one() -> None:
 
 # Stages that are not in the flow any more
 
-A = Left("a", frozenset({"a"}))
+A = RemovedStage("a", frozenset({"a"}))
 
 
 @pytest.mark.parametrize(

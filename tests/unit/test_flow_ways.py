@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.segments import TOPIC, Bench, Listing, call
 
-from towpath.flow.worker.loading import Load
-from towpath.flow.worker.preparing import Columns
-from towpath.flow.worker.ways import Way
+from towpath.flow.worker.loader import OutputLoad
+from towpath.flow.worker.preparer import CallPath, Columns
 
 FAILS = 9
 
@@ -58,12 +57,12 @@ def test_a_record_is_delivered_as_a_whole_or_not_at_all(values: Sequence[dict[st
     forking = replace(call(fork, "fork"), outputs=("a", "b"))
     following = call(lambda document: copies(document, document["a_next"]), "next")
     direct = call(lambda document: copies(document, document["direct"]), "direct")
-    a, b = Way(None, (forking, "a", following), Columns()), Way(None, (forking, "b"), Columns())
+    a, b = CallPath(None, (forking, "a", following), Columns()), CallPath(None, (forking, "b"), Columns())
     sinks = {name: Listing() for name in ("one", "two", "three")}
     loads = [
-        Load("one", sinks["one"], (), Columns(), (a, b)),  # any of two ways
-        Load("two", sinks["two"], (), Columns(), (b,)),
-        Load("three", sinks["three"], (direct,), Columns()),
+        OutputLoad("one", sinks["one"], (), Columns(), (a, b)),  # any of two ways
+        OutputLoad("two", sinks["two"], (), Columns(), (b,)),
+        OutputLoad("three", sinks["three"], (direct,), Columns()),
     ]
     with TemporaryDirectory() as home:
         outcome = Bench(Path(home), batch_rows=batch_rows).run([*values, b"{"], *loads)
@@ -94,8 +93,8 @@ def test_a_call_that_several_ways_have_in_common_is_made_once_for_a_row(tmp_path
     plain, further = Listing(), Listing()
     Bench(tmp_path / "b").run(
         [{"n": n} for n in range(4)],
-        Load("plain", plain, (), Columns(), (Way(None, (common,), Columns()),)),
-        Load("further", further, (), Columns(), (Way(None, (common, last), Columns()),)),
+        OutputLoad("plain", plain, (), Columns(), (CallPath(None, (common,), Columns()),)),
+        OutputLoad("further", further, (), Columns(), (CallPath(None, (common, last), Columns()),)),
     )
     assert calls == [0, 1, 2, 3]
     assert [orjson.loads(text) for text in plain.payloads] == [{"n": n, "changed": True} for n in range(4)]

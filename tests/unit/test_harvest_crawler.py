@@ -25,7 +25,7 @@ from examples.harvest.web.sites import Site, small_web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.stack.ports import free_port
+from towpath.stack.daemon import free_port
 
 # A machine that stands still for a while makes no page too slow.
 QUICK = Limits(deadline_s=60.0, retry_s=0.01, delay_s=0.0, patience_s=0.0)

@@ -7,7 +7,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-from towpath.spark.java_process import how_java_ended
+from towpath.spark.java import how_java_ended
 
 
 def session_of(process: subprocess.Popen[bytes]) -> Any:

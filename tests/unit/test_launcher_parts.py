@@ -13,13 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.supervision.launchers import lines, log_writer
-from towpath.supervision.launchers.home import LaunchHome
-from towpath.supervision.launchers.launcher import Looked, LookedState
-from towpath.supervision.launchers.limits import MB, kernel_limits
-from towpath.supervision.launchers.lines import Lines
-from towpath.supervision.launchers.log_reader import LogReader
-from towpath.supervision.launchers.log_writer import LogWriter
+from towpath.supervision.launchers import keeper_home as log_writer
+from towpath.supervision.launchers import log_reader as lines
+from towpath.supervision.launchers.keeper_home import MB, LaunchHome, LogWriter, kernel_limits
+from towpath.supervision.launchers.launcher import LaunchState, LaunchStatus
+from towpath.supervision.launchers.log_reader import LineSplitter, LogReader
 
 # Short lines, long ones, empty ones, and bytes that are no text.
 PIECES = st.lists(
@@ -30,7 +28,7 @@ ENDS = {ord(end): None for end in "\r\n"}
 
 
 def cut(pieces: list[bytes]) -> list[str]:
-    reading = Lines()
+    reading = LineSplitter()
     return [line for piece in pieces for line in reading.feed(piece)] + list(reading.end())
 
 
@@ -151,16 +149,16 @@ def test_a_limit_above_what_the_user_may_have_is_refused(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("looked", "how"),
     [
-        (Looked(LookedState.RUNNING, pid=1), "runs"),
-        (Looked(LookedState.UNKNOWN), "is not known here"),
-        (Looked(LookedState.ENDED, exit_code=3), "ended with exit code 3"),
-        (Looked(LookedState.ENDED, signal=9), "was ended by signal 9"),
-        (Looked(LookedState.ENDED, signal=9, reason="no memory"), "was ended by signal 9 (no memory)"),
-        (Looked(LookedState.ENDED, reason="there is no program 'x'"), "there is no program 'x'"),
-        (Looked(LookedState.ENDED), "is gone"),
+        (LaunchStatus(LaunchState.RUNNING, pid=1), "runs"),
+        (LaunchStatus(LaunchState.UNKNOWN), "is not known here"),
+        (LaunchStatus(LaunchState.ENDED, exit_code=3), "ended with exit code 3"),
+        (LaunchStatus(LaunchState.ENDED, signal=9), "was ended by signal 9"),
+        (LaunchStatus(LaunchState.ENDED, signal=9, reason="no memory"), "was ended by signal 9 (no memory)"),
+        (LaunchStatus(LaunchState.ENDED, reason="there is no program 'x'"), "there is no program 'x'"),
+        (LaunchStatus(LaunchState.ENDED), "is gone"),
     ],
 )
-def test_how_it_is_told(looked: Looked, how: str) -> None:
+def test_how_it_is_told(looked: LaunchStatus, how: str) -> None:
     assert looked.how == how
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from towpath.log.partitioner import murmur2, partition_of
+from towpath.log.record import murmur2, partition_of
 
 # From Kafka's own tests of org.apache.kafka.common.utils.Utils.murmur2, as signed 32-bit numbers.
 KNOWN = {

@@ -8,11 +8,8 @@ from hypothesis import strategies as st
 
 from towpath.errors import BadName, BadRecord, BadValue
 from towpath.log import NewRecord
-from towpath.log.groups import check_user_group
-from towpath.log.headers import decode_headers, encode_headers
-from towpath.log.record import check_record, check_records, plain_bytes
-from towpath.log.retention import chosen_retention
-from towpath.log.topic import check_topic_name
+from towpath.log.record import check_record, check_records, decode_headers, encode_headers, plain_bytes
+from towpath.log.topic import check_topic_name, check_user_group, chosen_retention
 from towpath.settings import LogSettings
 
 LIMIT = 10_000

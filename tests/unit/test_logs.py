@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from towpath.events import Event, EventKind
-from towpath.logs import configure, log_event, without_password
+from towpath.core.events import Event, EventKind
+from towpath.core.logs import configure, log_event, without_password
 from towpath.settings import LoggingSettings
 
 EVENT = Event(EventKind.MESSAGE_EDITED, "m-1", "ada", "typo", {"was": "NEW"})

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from towpath.db import machine
-from towpath.testing.waiting import wait_until
+from towpath.core import os_processes as machine
+from towpath.testing.clock import wait_until
 
 HERE = machine.machine()
 

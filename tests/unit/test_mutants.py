@@ -85,7 +85,7 @@ def test_a_fault_knows_its_place() -> None:
     assert "-if é == b:  # a comment\n+if é != b:  # a comment\n" in found.diff(source, "a.py")
 
 
-@pytest.mark.parametrize("path", ["queue/state.py", "flow/judge.py"])
+@pytest.mark.parametrize("path", ["queue/states.py", "flow/run/outage.py"])
 def test_every_fault_of_a_source_is_another_program(path: str) -> None:
     """None is a syntax error, and none leaves what was there."""
     source = (ROOT / "src" / "towpath" / path).read_text(encoding="utf-8")
@@ -130,7 +130,7 @@ def test_a_core_needs_eighty_of_a_hundred(killed: int, survived: int, is_enough:
 
 
 def test_what_is_explained_counts_as_survived() -> None:
-    [core] = [each for each in CORES if each.name == "judge"]
+    [core] = [each for each in CORES if each.name == "outage detector"]
     first, second, third, *_ = scores.mutants_of(core)
     known = [Explanation(first.source, first.mutation.code, first.mutation.change, "nobody can see it")]
     fates = {first.id: Fate.SURVIVED, second.id: Fate.KILLED, third.id: Fate.BROKEN}
@@ -239,4 +239,4 @@ def test_tests_that_fail_anyway_say_nothing(tmp_path: Path) -> None:
     failing = tmp_path / "test_it.py"
     failing.write_text("def test_it():\n    assert False\n", encoding="utf-8")
     with pytest.raises(TrialFailed, match=r"test_it\.py::test_it"):
-        trial.health(Core("odd", ("queue/state.py",), (str(failing),)))
+        trial.health(Core("odd", ("queue/states.py",), (str(failing),)))

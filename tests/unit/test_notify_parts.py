@@ -12,13 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from towpath.core.events import EventKind
 from towpath.errors import BadSettings
-from towpath.events import EventKind
-from towpath.notify.channel import tls
+from towpath.notify.channels import key_of, sign, tls
 from towpath.notify.courier import LONGEST_PAUSE_S, pause_s
-from towpath.notify.digest import MOST_SHOWN, as_text, digest, one_line, trial
-from towpath.notify.notice import NoticeKind, NoticeState, StoredNotice
-from towpath.notify.webhook import key_of, sign
+from towpath.notify.model import MOST_SHOWN, NoticeKind, NoticeState, StoredNotice, as_text, digest, one_line, trial
 from towpath.settings import NotifySettings, load
 
 AT = datetime(2026, 1, 31, 10, tzinfo=UTC)

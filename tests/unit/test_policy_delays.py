@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.delays import Delays, constant, delays, exponential, linear, seconds, spelled
 from towpath.errors import BadPolicy
+from towpath.policy import Delays, constant, delays, exponential, linear, seconds, spelled
 
 MINUTE = 60.0
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.sweep import sweep
 
+from towpath.core.expression import Expression
 from towpath.errors import BadExpression
-from towpath.expression import Expression
 
 VALUES: dict[str, Any] = {
     "value": {

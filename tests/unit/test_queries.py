@@ -10,8 +10,8 @@ import pytest
 from tests.support.sweep import sweep
 
 import towpath
-from towpath.db import queries
-from towpath.db.queries import Dialect, Queries
+from towpath.db import database as queries
+from towpath.db.database import Dialect, Queries
 
 SOURCES = Path(towpath.__file__).parent
 SCHEMA = SOURCES / "db" / "schema"

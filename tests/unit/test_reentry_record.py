@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from towpath.flow.reentry_record import (
+from towpath.flow.records.reentry import (
     ATTEMPT,
     INPUT_OFFSET,
     INPUT_PARTITION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from towpath.boundary.result_state import MOVES, ResultState
+from towpath.gateway.outlet.store import MOVES, ResultState
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "upload-states.md"
 ARROW = re.compile(r"^\s+(\w+) --> (\w+): .+$", re.MULTILINE)

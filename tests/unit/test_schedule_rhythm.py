@@ -13,9 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.sweep import sweep
 
-from towpath.actors.schedule import Schedule, after_run, next_after
-from towpath.actors.schedule_rhythm import Daily, Interval, Rhythm, Since, Window, find_zone
-from towpath.clock import to_datetime, to_micros
+from towpath.actors.schedules.model import (
+    Daily,
+    Interval,
+    Rhythm,
+    Schedule,
+    Since,
+    Window,
+    after_run,
+    find_zone,
+    next_after,
+)
+from towpath.core.clock import to_datetime, to_micros
 from towpath.errors import BadValue
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "Pacific/Apia")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.db.searching import LONGEST_STRETCH, STRETCH, Found, search
+from towpath.db.paging import LONGEST_STRETCH, STRETCH, SearchPage, search
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Table:
     def newest_below(self, below: int) -> int | None:
         return next((seq for seq in self.rows if seq < below), None)
 
-    def page(self, limit: int, before: int | None = None, lowest: int = 0, look_s: float = 1.0) -> Found[Row]:
+    def page(self, limit: int, before: int | None = None, lowest: int = 0, look_s: float = 1.0) -> SearchPage[Row]:
         return search(
             self.read,
             self.newest_below,
@@ -97,20 +97,20 @@ def test_a_page_that_holds_the_rest_is_the_last() -> None:
     table = Table([1, 2, 3], lambda seq: True)
     assert table.page(3).next is None
     assert table.page(2).next == 2
-    assert table.page(2, before=2) == Found([Row(1)], None)
-    assert Table([], lambda seq: True).page(5) == Found([], None)
+    assert table.page(2, before=2) == SearchPage([Row(1)], None)
+    assert Table([], lambda seq: True).page(5) == SearchPage([], None)
 
 
 def test_large_gaps_are_passed_at_once_and_do_not_make_the_next_look_long() -> None:
     table = Table([*range(1, 1000), 10**12, 10**18], lambda seq: False)
-    assert table.page(5) == Found([], None)
+    assert table.page(5) == SearchPage([], None)
     assert len(table.reads) == 3
     assert all(before - floor <= LONGEST_STRETCH for before, floor in table.reads)
 
 
 def test_stretches_grow_where_reading_is_quick() -> None:
     table = Table(range(1, 40 * STRETCH, 100), lambda seq: False)
-    assert table.page(5) == Found([], None)
+    assert table.page(5) == SearchPage([], None)
     sizes = [before - floor for before, floor in table.reads]
     assert sizes[:5] == [STRETCH, 2 * STRETCH, 4 * STRETCH, 8 * STRETCH, 16 * STRETCH]
     assert max(sizes) == LONGEST_STRETCH

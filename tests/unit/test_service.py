@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from towpath.core.events import Event, EventKind, Events
+from towpath.core.service import FIRST_PAUSE_S, LONGEST_PAUSE_S, PAUSE_JITTER, RoundResult, Service
 from towpath.errors import DatabaseUnavailable, TowpathError
-from towpath.events import Event, EventKind, Events
-from towpath.service import FIRST_PAUSE_S, LONGEST_PAUSE_S, PAUSE_JITTER, Result, Service
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 class Counting(Service):
@@ -19,7 +19,7 @@ class Counting(Service):
 
     name = "counting"
 
-    def __init__(self, work: Callable[[int], Result] = lambda _: Result(1, 1000.0)) -> None:
+    def __init__(self, work: Callable[[int], RoundResult] = lambda _: RoundResult(1, 1000.0)) -> None:
         super().__init__(Events())
         self.rounds = 0
         self.rests: list[float] = []
@@ -30,7 +30,7 @@ class Counting(Service):
         self.events.subscribe(self.published.append)
         self._work = work
 
-    def run_once(self) -> Result:
+    def run_once(self) -> RoundResult:
         self.rounds += 1
         self.threads.add(threading.get_ident())
         return self._work(self.rounds)
@@ -71,7 +71,7 @@ def test_start_and_stop_may_be_repeated() -> None:
 
 
 def test_no_rest_means_the_next_round_at_once() -> None:
-    service = Counting(lambda turn: Result(1, 0 if turn < 5 else 1000.0))
+    service = Counting(lambda turn: RoundResult(1, 0 if turn < 5 else 1000.0))
     service.start()
     assert service.enough.wait(10)
     service.stop()
@@ -79,10 +79,10 @@ def test_no_rest_means_the_next_round_at_once() -> None:
     assert service.rests == [1000.0]
 
 
-def fail_twelve_times(turn: int) -> Result:
+def fail_twelve_times(turn: int) -> RoundResult:
     if turn <= 12:
         raise DatabaseUnavailable(f"away {turn}")
-    return Result(1, 1000.0)
+    return RoundResult(1, 1000.0)
 
 
 def test_errors_are_survived_with_growing_pauses_and_two_events(caplog: pytest.LogCaptureFixture) -> None:
@@ -103,13 +103,13 @@ def test_errors_are_survived_with_growing_pauses_and_two_events(caplog: pytest.L
 
 
 def test_an_unknown_error_is_logged_with_its_trace_and_a_known_one_without(caplog: pytest.LogCaptureFixture) -> None:
-    def work(turn: int) -> Result:
+    def work(turn: int) -> RoundResult:
         match turn:
             case 1:
                 raise ZeroDivisionError("unknown")
             case 3:
                 raise TowpathError("known")
-        return Result(0, 0 if turn < 4 else 1000.0)
+        return RoundResult(0, 0 if turn < 4 else 1000.0)
 
     service = Counting(work)
     service.start()
@@ -129,9 +129,9 @@ def test_stop_ends_a_long_rest_at_once() -> None:
 def test_a_round_that_does_not_end_is_reported() -> None:
     go_on = threading.Event()
 
-    def work(_: int) -> Result:
+    def work(_: int) -> RoundResult:
         go_on.wait(10)
-        return Result(0, 1000.0)
+        return RoundResult(0, 1000.0)
 
     service = Counting(work)
     service.start()
@@ -146,9 +146,9 @@ def test_a_round_that_does_not_end_is_reported() -> None:
 def test_a_service_may_stop_itself() -> None:
     stop: list[Callable[[], None]] = []
 
-    def work(_: int) -> Result:
+    def work(_: int) -> RoundResult:
         stop[0]()
-        return Result(0, 0)
+        return RoundResult(0, 0)
 
     service = Counting(work)
     stop.append(service.stop)
@@ -158,7 +158,7 @@ def test_a_service_may_stop_itself() -> None:
 
 
 def test_a_service_that_stopped_itself_can_be_started_again() -> None:
-    service = Counting(lambda turn: Result(0, 1000.0))
+    service = Counting(lambda turn: RoundResult(0, 1000.0))
     service.start()
     assert service.enough.wait(10)
     service.stop()

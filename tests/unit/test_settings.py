@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from towpath.actors.spawning_environment import variables
+from towpath.actors.spawner.launch import variables
 from towpath.errors import BadSettings
 from towpath.settings import DatabaseSettings, ProcessSettings, Settings, all_keys, load
 

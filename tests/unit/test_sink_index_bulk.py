@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from tests.integration.test_sink_index import deliveries
 
 from towpath.errors import BadFlow
-from towpath.flow.sinks.index import index
-from towpath.flow.sinks.index_bulk import Layout, Part, quoted
-from towpath.flow.sinks.index_writer import halves
-from towpath.flow.sinks.json_line import one_line, one_line_each
+from towpath.flow.sinks.index.sink import index
+from towpath.flow.sinks.index.writer import BulkLayout, BulkPart, halves, quoted
+from towpath.flow.sinks.sink import one_line, one_line_each
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 DOCUMENTS = st.dictionaries(TEXTS, st.integers(-(2**53), 2**53) | TEXTS, max_size=3)
@@ -32,7 +31,7 @@ def test_every_line_says_what_it_should(rows, data):
     payloads = [orjson.dumps(each, option=data.draw(st.sampled_from([0, orjson.OPT_INDENT_2]))) for each in documents]
     some = deliveries(payloads, ids, targets, routings=routings, versions=versions)
     at = data.draw(st.permutations(range(len(rows)))) if data.draw(st.booleans()) else range(len(rows))
-    body = Layout("index", names_index=True, version="input").body([Part(some, at)])
+    body = BulkLayout("index", names_index=True, version="input").body([BulkPart(some, at)])
     assert lines(body) == [
         (
             {
@@ -52,7 +51,9 @@ def test_every_line_says_what_it_should(rows, data):
 
 def test_a_plain_document_is_sent_byte_by_byte():
     some = deliveries([b'{"a" :1.0,"b":  "\xc3\xa4"}', b"{}"])
-    body = Layout("create", names_index=False, version=None).body([Part(some, [0]), Part(some, range(1, 2))])
+    body = BulkLayout("create", names_index=False, version=None).body(
+        [BulkPart(some, [0]), BulkPart(some, range(1, 2))]
+    )
     assert body == b'{"create":{"_id":"id-0"}}\n{"a" :1.0,"b":  "\xc3\xa4"}\n{"create":{"_id":"id-1"}}\n{}\n'
 
 
@@ -76,7 +77,7 @@ def test_lines_without_an_end_are_not_copied():
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6).filter(lambda sizes: sum(sizes) > 1))
 def test_halves_are_everything_in_order(sizes):
     some = deliveries([{}] * max(sizes))
-    parts = [Part(some, range(size)) for size in sizes]
+    parts = [BulkPart(some, range(size)) for size in sizes]
     left, right = halves(parts)
     flat = [(id(part.deliveries), at) for part in parts for at in part.at]
     assert [(id(part.deliveries), at) for part in [*left, *right] for at in part.at] == flat

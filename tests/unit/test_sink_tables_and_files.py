@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.db.table_sql import is_table_name, quoted
+from towpath.db.tables.model import is_table_name, quoted
 from towpath.errors import BadFlow
-from towpath.flow.sinks.files import files, safe_targets
-from towpath.flow.sinks.table import table
-from towpath.flow.sinks.table_cells import BadCell, Cells
-from towpath.flow.template import Template
+from towpath.flow.sinks.files.sink import files, safe_targets
+from towpath.flow.sinks.table.rows import BadCell, Cells
+from towpath.flow.sinks.table.sink import table
+from towpath.flow.sinks.template import Template
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 

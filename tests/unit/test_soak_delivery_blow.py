@@ -11,7 +11,7 @@ from soak.delivery.blow import Blow, idle, victims
 from soak.delivery.books import Open
 from soak.delivery.plan import Target
 
-from towpath.flow.stateful.trail import own_trail, trail_of
+from towpath.flow.worker.breadcrumb import own_trail, trail_of
 
 AT_WORK = Blow(Target.WORKER, (Open("parsed", 3, "decided", 1),), ("/flows/chaos/segment0-1-77.at",), 5)
 IDLE = Blow(Target.KAFKA, (), (), 5)

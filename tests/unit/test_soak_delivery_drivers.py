@@ -10,8 +10,8 @@ import pytest
 from soak.delivery import tree
 from soak.delivery.drivers import COUNT, Drivers
 
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import ChildProcess
-from towpath.testing.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60

@@ -18,7 +18,7 @@ from soak.delivery.plan import Plan, Target, counts
 from soak.delivery.records import Kind, kind_of, values
 from soak.delivery.settings import as_toml, sections
 
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 
 def test_a_seed_can_be_given_again() -> None:

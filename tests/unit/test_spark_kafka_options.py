@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from towpath.errors import BadSettings
-from towpath.log.spark_kafka import LEFT_OUT, RENAMED, SPECIAL, connector_options, java_properties, offsets_option
+from towpath.log.spark.kafka import LEFT_OUT, RENAMED, SPECIAL, connector_options, java_properties, offsets_option
 from towpath.settings import LogSettings
 
 

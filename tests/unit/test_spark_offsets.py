@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.log.spark_offsets import SourceOffset, Spots, advance
+from towpath.log.spark.sqlite import SourceOffset, Spots, advance
 
 A, B, C = ("t", 0), ("t", 1), ("u", 0)
 

@@ -10,8 +10,8 @@ import pytest
 
 from towpath.errors import BadSettings, SparkFailed
 from towpath.settings import SparkSettings
-from towpath.spark.master import addresses, check_reachable, is_on_this_host
-from towpath.spark.properties import check_settings, properties
+from towpath.spark.cluster import addresses, check_reachable, is_on_this_host
+from towpath.spark.session import check_settings, properties
 
 
 def test_local_session_stays_on_this_machine() -> None:

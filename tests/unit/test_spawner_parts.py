@@ -16,11 +16,18 @@ from tests.support.spawned import Hand
 from towpath import settings
 from towpath.actors import Job, Spawner
 from towpath.actors.definition import define
-from towpath.actors.shape import moves_of
-from towpath.actors.spawned_command import ERROR_BYTES, CommandOutput, ErrorOutput
-from towpath.actors.spawned_log import KEPT_BYTES, MOST_BYTES, SHOWN_CHARACTERS, SpawnedLog
-from towpath.actors.spawning_environment import Task, environment, variables
-from towpath.actors.spawning_life import is_running
+from towpath.actors.graph.shape import moves_of
+from towpath.actors.spawner.job import ERROR_BYTES, CommandOutput, ErrorOutput
+from towpath.actors.spawner.launch import (
+    KEPT_BYTES,
+    MOST_BYTES,
+    SHOWN_CHARACTERS,
+    SpawnedLog,
+    SpawnTask,
+    environment,
+    is_running,
+    variables,
+)
 from towpath.errors import BadActor
 from towpath.settings import Settings
 
@@ -89,13 +96,13 @@ def test_a_child_reads_the_same_settings(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_what_a_child_finds_in_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOWPATH_CRASH", "turn_done:1")
     monkeypatch.setenv("SOMETHING_ELSE", "kept")
-    task = Task("crawler", "main", "crawl", "", ("node", "crawl.js"), 2.0, 5.0)
+    task = SpawnTask("crawler", "main", "crawl", "", ("node", "crawl.js"), 2.0, 5.0)
     found = environment(Settings(), task, "the-launch")
     assert "TOWPATH_CRASH" not in found  # it is the host that is to die there
     assert found["SOMETHING_ELSE"] == "kept"
     assert found["TOWPATH_PROCESS__NAME"] == "crawler"
     monkeypatch.setattr(os, "environ", found)
-    assert Task.from_environment() == task
+    assert SpawnTask.from_environment() == task
 
 
 # Output of commands

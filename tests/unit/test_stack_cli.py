@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from tests.support.cli import CommandLine
 
-from towpath.cli.stack_show import Show
+from towpath.cli.stack_views import StartDisplay
 from towpath.spark import artifacts
-from towpath.stack.record import Record
+from towpath.stack.model import ServerRecord
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_a_profile_of_somebody_else_is_not_overwritten(command: CommandLine, tmp
 
 
 def test_nobody_to_ask(command: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Record(9092).write(tmp_path / ".towpath" / "stack" / "kafka")
+    ServerRecord(9092).write(tmp_path / ".towpath" / "stack" / "kafka")
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     ran = command("stack", "reset")
     assert ran.code == 2
@@ -64,8 +64,8 @@ def test_nobody_to_ask(command: CommandLine, tmp_path: Path, monkeypatch: pytest
 
 def test_one_broken_record_concerns_no_other_server(command: CommandLine, tmp_path: Path) -> None:
     stack = tmp_path / ".towpath" / "stack"
-    Record(9092).write(stack / "kafka")
-    Record(7077).write(stack / "spark")
+    ServerRecord(9092).write(stack / "kafka")
+    ServerRecord(7077).write(stack / "spark")
     (stack / "kafka" / "server.json").write_text("{")
     told = f"error: {stack}/kafka/server.json "
 
@@ -92,7 +92,7 @@ def test_waiting_for_a_fetch_of_another_process_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with Show() as audience:
+    with StartDisplay() as audience:
         artifacts.tell_waiting(artifacts.KAFKA, audience.fetching)
     assert "kafka" in capsys.readouterr().err
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from towpath.core import os_processes as processes
 from towpath.errors import ServerFailed
 from towpath.stack import daemon as daemon_module
-from towpath.stack import processes
 from towpath.stack.daemon import Daemon
 from towpath.stack.server import explaining
-from towpath.stack.server_user import current_user
-from towpath.testing.waiting import wait_until
+from towpath.stack.user import current_user
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.processes
 
@@ -53,8 +53,8 @@ def start(daemon: Daemon, tmp_path: Path, program: str = WAITING) -> int:
     return daemon.pid
 
 
-def running_with(mark: str) -> list[processes.Running]:
-    found = (processes.find(int(path.name)) for path in processes.PROC.iterdir() if path.name.isdigit())
+def running_with(mark: str) -> list[processes.RunningProcess]:
+    found = (processes.find_process(int(path.name)) for path in processes.PROC.iterdir() if path.name.isdigit())
     return [running for running in found if running is not None and running.is_marked(mark)]
 
 
@@ -85,7 +85,7 @@ def test_stop_ends_it_and_its_children(daemon: Daemon, tmp_path: Path) -> None:
 def test_it_has_ended_when_its_last_thread_has(daemon: Daemon, tmp_path: Path) -> None:
     pid = start(daemon, tmp_path, ENDS_SLOWLY)
     daemon.stop()
-    assert processes.find(pid) is None
+    assert processes.find_process(pid) is None
 
 
 def test_who_is_ending_when_it_is_killed_has_ended_afterwards(daemon: Daemon, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_who_is_ending_when_it_is_killed_has_ended_afterwards(daemon: Daemon, tm
     os.kill(pid, signal.SIGTERM)
     wait_until(lambda: daemon.pid is None)
     daemon.kill()
-    assert processes.find(pid) is None
+    assert processes.find_process(pid) is None
 
 
 def test_one_that_does_not_listen_is_ended_by_force(
@@ -195,7 +195,7 @@ def test_one_that_becomes_another_program_is_never_without_a_command() -> None:
     seen = set()
     for _ in range(50):
         process = subprocess.Popen(["/bin/sh", "-c", 'exec "$@"', "sh", "/bin/sleep", "0.02"])
-        while running := processes.find(process.pid):
+        while running := processes.find_process(process.pid):
             seen.add(running.command)
         process.wait()
     assert "" not in seen
@@ -205,7 +205,7 @@ def test_one_that_becomes_another_program_is_never_without_a_command() -> None:
 def test_one_that_has_ended_and_was_not_waited_for_does_not_run() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     try:
-        wait_until(lambda: processes.find(process.pid) is None)
+        wait_until(lambda: processes.find_process(process.pid) is None)
     finally:
         process.wait()
 

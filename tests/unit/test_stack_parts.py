@@ -13,14 +13,12 @@ from pathlib import Path
 import pytest
 
 from towpath.errors import ServerFailed
-from towpath.stack import kafka_probe, ports
-from towpath.stack.json_answer import ask
-from towpath.stack.log_file import Follower, tail
-from towpath.stack.ports import free_port, require_free
-from towpath.stack.reason import reason
-from towpath.stack.record import Record
-from towpath.stack.server import explaining
-from towpath.stack.server_user import current_user
+from towpath.stack import daemon as ports
+from towpath.stack import kafka as kafka_probe
+from towpath.stack.daemon import ask, free_port, require_free
+from towpath.stack.model import ServerRecord
+from towpath.stack.server import LogFollower, explaining, reason, tail
+from towpath.stack.user import current_user
 
 
 def test_a_free_port_is_free_and_none_that_the_system_gives_to_clients() -> None:
@@ -46,9 +44,9 @@ def test_a_busy_port_is_told_with_what_to_do() -> None:
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
-    assert Record.read(tmp_path / "kafka") is None
-    Record(9092, 3).write(tmp_path / "kafka")
-    assert Record.read(tmp_path / "kafka") == Record(9092, 3)
+    assert ServerRecord.read(tmp_path / "kafka") is None
+    ServerRecord(9092, 3).write(tmp_path / "kafka")
+    assert ServerRecord.read(tmp_path / "kafka") == ServerRecord(9092, 3)
     assert [path.name for path in (tmp_path / "kafka").iterdir()] == ["server.json"]
 
 
@@ -58,8 +56,8 @@ def test_a_record_that_is_not_one_is_told(text: str, tmp_path: Path) -> None:
     home.mkdir()
     (home / "server.json").write_text(text, encoding="latin-1")
     with pytest.raises(ServerFailed, match=r"kafka/server\.json .*towpath stack reset kafka"):
-        Record.read(home)
-    assert Record.is_there(home)
+        ServerRecord.read(home)
+    assert ServerRecord.is_there(home)
 
 
 def test_the_end_of_a_log(tmp_path: Path) -> None:
@@ -73,7 +71,7 @@ def test_the_end_of_a_log(tmp_path: Path) -> None:
 def test_a_log_is_followed_through_a_restart(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     log.write_text("old\n")
-    follower = Follower(log)
+    follower = LogFollower(log)
     assert list(follower.new_lines()) == []
     with log.open("a") as file:
         file.write("new\nhalf")

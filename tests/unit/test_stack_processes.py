@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from towpath.stack import processes
-from towpath.testing.waiting import wait_until
+from towpath.core import os_processes as processes
+from towpath.testing.clock import wait_until
 
 # Ends its first thread alone (the call that ends one thread, not the process) while another goes on.
 FIRST_THREAD_ENDS = """
@@ -21,11 +21,11 @@ def test_runs_until_its_last_thread_has_ended() -> None:
     process = subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS])
     try:
         wait_until(lambda: state(process.pid) == "Z")
-        assert processes.find(process.pid) is not None
+        assert processes.find_process(process.pid) is not None
     finally:
         process.kill()
         process.wait()
-    assert processes.find(process.pid) is None
+    assert processes.find_process(process.pid) is None
 
 
 def state(pid: int) -> str:

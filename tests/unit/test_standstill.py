@@ -15,9 +15,10 @@ import pytest
 from towpath.errors import ServerFailed
 from towpath.stack import daemon, server
 from towpath.stack.postgres import PostgresServer
-from towpath.supervision.launchers import keeper, kin
-from towpath.supervision.launchers.home import LaunchHome
-from towpath.testing import waiting
+from towpath.supervision.launchers import keeper
+from towpath.supervision.launchers import process_tree
+from towpath.supervision.launchers.keeper_home import LaunchHome
+from towpath.testing import clock as waiting
 
 HOURS_S = 3600.0
 
@@ -44,7 +45,7 @@ class Standing:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Standing:
     made = Standing()
-    for module in (waiting, daemon, server, keeper, kin):
+    for module in (waiting, daemon, server, keeper, process_tree):
         monkeypatch.setattr(module, "time", made)
     return made
 
@@ -124,18 +125,18 @@ def test_a_server_that_never_answers_is_killed(clock: Standing) -> None:
 
 
 def test_who_is_left_of_a_launch_is_ended_before_it_is_told(clock: Standing, monkeypatch: pytest.MonkeyPatch) -> None:
-    sign, real = f"STANDSTILL_TEST={uuid4().hex}", kin.kin
+    sign, real = f"STANDSTILL_TEST={uuid4().hex}", process_tree.process_tree
 
     def slow(*words: Any) -> list[int]:
         found = list(real(*words))
         clock.stand_still()
         return found
 
-    monkeypatch.setattr(kin, "kin", slow)
+    monkeypatch.setattr(process_tree, "process_tree", slow)
     name, _, value = sign.partition("=")
     with subprocess.Popen(["sleep", "600"], env={**os.environ, name: value}) as process:
         try:
-            kin.end_kin(sign, None, 10)
+            process_tree.end_process_tree(sign, None, 10)
             assert process.wait(60) == -9
         finally:
             process.kill()
@@ -146,7 +147,7 @@ def test_the_last_words_of_a_process_are_written_down(
 ) -> None:
     """Its keeper stands still between two looks at the time."""
     spec = {"variable": "A", "sign": "b", "log": {"file_mb": 1, "files": 1}}
-    made = keeper.Keeper(LaunchHome(tmp_path), spec, 0)
+    made = keeper.LaunchKeeper(LaunchHome(tmp_path), spec, 0)
     os.set_blocking(made._output, False)
     last_words = b"x" * 40_000 + b"\nthe disk is full\n"
     os.write(made._input, last_words)

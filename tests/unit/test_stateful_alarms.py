@@ -10,13 +10,13 @@ import orjson
 import pytest
 from tests.unit.test_stateful_steps import FRESH, Ringing, Shard
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.reentry_record import CORRELATION, INPUT_OFFSET, SHARD, STAGE, TICK
+from towpath.flow.failures import ErrorCode
+from towpath.flow.graph.stateful_nodes import LAST_MS, Moment, StatefulStep
+from towpath.flow.records.reentry import CORRELATION, INPUT_OFFSET, SHARD, STAGE, TICK
 from towpath.flow.stateful import field
-from towpath.flow.stateful.stateful_step import LAST_MS, Moment, StatefulStep
-from towpath.flow.stateful.step_keeper import StepKeeper
-from towpath.flow.stateful.tick import WOKEN, Ticks
-from towpath.flow.stateful.verdict import Verdict
+from towpath.flow.stateful.keeper import WOKEN, Ticks
+from towpath.flow.stateful.steps import StepKeeper
+from towpath.flow.worker.records import RecordVerdict
 
 BACK = ((INPUT_OFFSET, b"7"), (CORRELATION, b"c"))
 
@@ -126,7 +126,7 @@ def test_what_was_given_may_be_longer_than_a_record() -> None:
     [first] = shard.tick(10)
     assert first.was_read
     [again] = shard.tick(10, FRESH._replace(value=first.value, headers=BACK))
-    assert again == Verdict(given=first.given, by="ringing", was_read=True)
+    assert again == RecordVerdict(given=first.given, by="ringing", was_read=True)
 
 
 @pytest.mark.parametrize("shard", ["9" * 5_000, "256", "-1", "", "x", "٣", "1.0"])

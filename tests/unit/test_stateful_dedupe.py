@@ -11,24 +11,32 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from towpath.flow.audit.batch_row import BatchRow
-from towpath.flow.audit.dropped import Dropped
-from towpath.flow.nodes import Source
-from towpath.flow.place import Place
-from towpath.flow.positions import Positions
+from towpath.flow.audit.expected import DroppedDuplicates
+from towpath.flow.audit.rows import BatchRow
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.delivery.positions import Positions
+from towpath.flow.graph.nodes import Source
 from towpath.flow.stateful import Dedupe, header
-from towpath.flow.stateful.dedupe_keeper import TOUCHED, DedupeKeeper
-from towpath.flow.stateful.keeper import ShardState
-from towpath.flow.stateful.packets import JUDGED, KEY, PACKET, SHARD, SHARDS, Pack, in_order, unpack, write_packet
-from towpath.flow.stateful.rule import Rule
-from towpath.flow.stateful.tick import Tick, Ticks
-from towpath.flow.stateful.verdict import Verdict
+from towpath.flow.stateful.dedupe import TOUCHED, DedupeKeeper, DedupeRule
+from towpath.flow.stateful.keeper import ShardState, Tick, Ticks
+from towpath.flow.stateful.operators import (
+    JUDGED,
+    KEY,
+    PACKET,
+    SHARD,
+    SHARDS,
+    PacketMaker,
+    in_order,
+    unpack,
+    write_packet,
+)
+from towpath.flow.worker.records import RecordVerdict
 from towpath.log import Record
-from towpath.log.spark_columns import ARROW_SCHEMA
+from towpath.log.spark.columns import ARROW_SCHEMA
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 DEDUPE = Dedupe(header("sender"), header("n"), window=2, late="drop")
-RULE = Rule.of("orders", ("orders", "more"), DEDUPE)
+RULE = DedupeRule.of("orders", ("orders", "more"), DEDUPE)
 KEEPER = DedupeKeeper({"orders": RULE, "more": RULE})
 TICKS = Ticks("orders", "flow.reentry", 0, SHARDS)
 
@@ -59,7 +67,7 @@ class Operator:
         self.states: dict[int, ShardState] = {}
 
     def run(self, portions: Sequence[Sequence[Sent]]) -> dict[tuple[str, int, int], str | None]:
-        packed = [one for portion in portions if portion for one in Pack(KEEPER, TICKS)([batch(portion)])]
+        packed = [one for portion in portions if portion for one in PacketMaker(KEEPER, TICKS)([batch(portion)])]
         by_shard: dict[int, list[bytes]] = {}
         for one in packed:
             for shard, packet in zip(one.column(SHARD).to_pylist(), one.column(PACKET).to_pylist(), strict=True):
@@ -108,7 +116,7 @@ def naive(sent: list[list[Sent]]) -> dict[tuple[str, int, int], str | None]:
         if one.topic == "flow.reentry":  # was taken before, and comes back from the desk
             said[one[:3]] = None
         elif one.number in known or (known and one.number < max(known) - DEDUPE.window):
-            said[one[:3]] = Place.DUPLICATE
+            said[one[:3]] = RecordPlace.DUPLICATE
         else:
             known.add(one.number)
             said[one[:3]] = None
@@ -129,7 +137,7 @@ def test_neither_order_nor_portions_matter(sent: list[list[Sent]], random: Any, 
 
 @given(batches())
 def test_the_audit_finds_the_same_again(sent: list[list[Sent]]) -> None:
-    dropped = Dropped.of(Source("orders", ("orders", "more"), dedupe=DEDUPE))
+    dropped = DroppedDuplicates.of(Source("orders", ("orders", "more"), dedupe=DEDUPE))
     assert dropped is not None
     found: dict[tuple[str, int, int], str | None] = {}
     for number, each in enumerate(sent):
@@ -138,13 +146,13 @@ def test_the_audit_finds_the_same_again(sent: list[list[Sent]]) -> None:
             headers = (("sender", one.sender.encode()), ("n", b"%d" % one.number))
             record = Record(one.topic, one.partition, one.offset, 0, None, b"", headers)
             is_dropped = one.topic != "flow.reentry" and dropped.is_dropped(record)
-            found[one[:3]] = Place.DUPLICATE if is_dropped else None
+            found[one[:3]] = RecordPlace.DUPLICATE if is_dropped else None
     assert found == naive(sent)
 
 
 def test_records_come_out_of_packets_as_they_went_in() -> None:
     sent = [Sent("orders", at % 2, at // 2, "abc"[at % 3], at) for at in range(50)]
-    [packed] = Pack(KEEPER, TICKS)([batch(sent)])
+    [packed] = PacketMaker(KEEPER, TICKS)([batch(sent)])
     tables = [in_order([packet]).drop_columns([KEY]) for packet in packed.column(PACKET).to_pylist()]
     judged = pa.RecordBatch.from_arrays(
         [packed.column(SHARD), pa.array([write_packet(table) for table in tables], pa.binary())], [SHARD, PACKET]
@@ -158,20 +166,24 @@ def test_records_come_out_of_packets_as_they_went_in() -> None:
 
 
 def test_a_verdict_survives_its_way() -> None:
-    for verdict in (Verdict("duplicate"), Verdict(given=[{"n": 1 << 70}]), Verdict(given=[], due={"0/3": [7]}, by="x")):
-        assert Verdict.decode(verdict.encode()) == verdict
+    for verdict in (
+        RecordVerdict("duplicate"),
+        RecordVerdict(given=[{"n": 1 << 70}]),
+        RecordVerdict(given=[], due={"0/3": [7]}, by="x"),
+    ):
+        assert RecordVerdict.decode(verdict.encode()) == verdict
 
 
 def test_what_an_operator_before_has_told_of_its_shard_stays() -> None:
-    before = Verdict(due={"0/3": [7]}).encode()
-    assert Verdict("duplicate").after(before) == Verdict("duplicate", due={"0/3": [7]})
-    assert Verdict(due={"1/9": []}).after(before).due == {"0/3": [7], "1/9": []}
-    assert Verdict("duplicate").after(None) == Verdict("duplicate")
+    before = RecordVerdict(due={"0/3": [7]}).encode()
+    assert RecordVerdict("duplicate").after(before) == RecordVerdict("duplicate", due={"0/3": [7]})
+    assert RecordVerdict(due={"1/9": []}).after(before).due == {"0/3": [7], "1/9": []}
+    assert RecordVerdict("duplicate").after(None) == RecordVerdict("duplicate")
 
 
 def test_a_sender_is_forgotten_so_long_after_its_last_record() -> None:
     forgets, keeps = replace(DEDUPE, forget_after_s=100), DEDUPE
-    rules = {"orders": Rule.of("a", ("orders",), forgets), "more": Rule.of("b", ("more",), keeps)}
+    rules = {"orders": DedupeRule.of("a", ("orders",), forgets), "more": DedupeRule.of("b", ("more",), keeps)}
     keeper, state = DedupeKeeper(rules), ShardState()
 
     def seen(topic: str, sender: str, now_s: int) -> bool:

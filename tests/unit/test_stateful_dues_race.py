@@ -9,12 +9,11 @@ from typing import Any, cast
 
 from towpath.db import Transaction
 from towpath.errors import DatabaseUnavailable
-from towpath.flow.dues import Dues, Shard
-from towpath.flow.ground import Ground
-from towpath.flow.stage_store import Stage
-from towpath.flow.ticking import NEVER, Ticker
+from towpath.flow.run.context import Shard, StageContext, TimerStore
+from towpath.flow.run.timers import NEVER, StageTimer
+from towpath.flow.stage.store import StageRow
 
-STAGE = cast(Stage, SimpleNamespace(flow="f", name="s", generation=1))
+STAGE = cast(StageRow, SimpleNamespace(flow="f", name="s", generation=1))
 
 
 class Table:
@@ -41,7 +40,7 @@ class Table:
 
 def test_what_is_committed_while_the_table_is_read_is_not_forgotten() -> None:
     table = Table()
-    dues = Dues(cast(Any, table))
+    dues = TimerStore(cast(Any, table))
     table.rows = {Shard(0, 9): "[7]"}
 
     def commit() -> None:
@@ -59,7 +58,7 @@ def test_what_is_committed_while_the_table_is_read_is_not_forgotten() -> None:
 
 def test_to_forget_while_the_table_is_read_is_to_read_it_again() -> None:
     table = Table()
-    dues = Dues(cast(Any, table))
+    dues = TimerStore(cast(Any, table))
 
     def lost() -> None:
         table.rows[Shard(0, 3)] = "[5]"
@@ -79,7 +78,7 @@ class Ledger:
         dues = SimpleNamespace(read=lambda row: None, at=lambda clock: {Shard(0, 1): 1} if clock(0) >= 100 else {})
         stage = SimpleNamespace(is_stateful=True)
         parts: Any = SimpleNamespace(watermarks=self._asked, dues=dues, stage=stage, row=STAGE)
-        self.ticker = Ticker(cast(Ground, parts))
+        self.ticker = StageTimer(cast(StageContext, parts))
         self.ticker.__dict__["_column_joins"] = {0: "both"}
 
     def _asked(self) -> Mapping[str, int]:

@@ -10,16 +10,15 @@ import pyarrow as pa
 import pytest
 
 from towpath.errors import BadFlow
-from towpath.flow.nodes import Source
-from towpath.flow.place import Place
-from towpath.flow.reentry_record import INPUT_OFFSET, INPUT_PARTITION, INPUT_TOPIC, INPUT_TOPIC_ID, STAGE
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.graph.nodes import Source
+from towpath.flow.graph.stateful_nodes import Join
+from towpath.flow.records.reentry import INPUT_OFFSET, INPUT_PARTITION, INPUT_TOPIC, INPUT_TOPIC_ID, STAGE
 from towpath.flow.stateful import field
-from towpath.flow.stateful.join import Join
-from towpath.flow.stateful.join_keeper import JOINED, JoinKeeper
-from towpath.flow.stateful.keeper import ShardState
-from towpath.flow.stateful.packets import JUDGED
-from towpath.flow.stateful.tick import Tick
-from towpath.flow.stateful.verdict import Verdict
+from towpath.flow.stateful.join import JOINED, JoinKeeper
+from towpath.flow.stateful.keeper import ShardState, Tick
+from towpath.flow.stateful.operators import JUDGED
+from towpath.flow.worker.records import RecordVerdict
 from towpath.log.record import Headers
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -37,7 +36,7 @@ class Shard:
         self.state: ShardState = {}
         self.offset = -1
 
-    def run(self, topic: str, document: Any, now_ms: int = 0, headers: Headers = ()) -> Verdict | None:
+    def run(self, topic: str, document: Any, now_ms: int = 0, headers: Headers = ()) -> RecordVerdict | None:
         self.offset += 1
         value = document if isinstance(document, bytes) else json.dumps(document).encode()
         said = [{"key": name, "value": text} for name, text in headers]
@@ -47,14 +46,14 @@ class Shard:
         [verdict] = self.keeper.decide(records, self.keeper.keys(records.to_batches()[0]), self.state, now_ms)
         return verdict
 
-    def back(self, topic: str, offset: int, document: Any, *more: tuple[str, bytes]) -> Verdict | None:
+    def back(self, topic: str, offset: int, document: Any, *more: tuple[str, bytes]) -> RecordVerdict | None:
         """A record that comes back to the stage, which it was read by at that offset."""
         said = {STAGE: "a+b+c", INPUT_TOPIC: topic, INPUT_TOPIC_ID: "id", INPUT_PARTITION: "0", INPUT_OFFSET: offset}
         headers = tuple((name, str(text).encode()) for name, text in said.items())
         return self.run("f.reentry", document, headers=(*headers, *more))
 
 
-def document(verdict: Verdict | None) -> Any:
+def document(verdict: RecordVerdict | None) -> Any:
     assert verdict is not None
     return json.loads(verdict.value or b"null")
 
@@ -82,16 +81,18 @@ def test_what_was_joined_before_goes_on_and_what_waits_is_not_doubled() -> None:
     shard = Shard()
     joined = (JOINED, b'[["a", 0, 5], ["b", 0, 1], ["c", 0, 1]]')
     for more in ([joined], [(JOINED, b"of the sender"), joined]):
-        assert shard.back("a", 5, {"one": {}}, *more) == Verdict(was_read=True), "also if it is longer than a record"
-    assert shard.back("a", 5, {"id": 1}) == Verdict(Place.JOINING)
-    assert shard.back("a", 5, {"id": 1}) == Verdict(Place.DUPLICATE)
+        assert shard.back("a", 5, {"one": {}}, *more) == RecordVerdict(was_read=True), (
+            "also if it is longer than a record"
+        )
+    assert shard.back("a", 5, {"id": 1}) == RecordVerdict(RecordPlace.JOINING)
+    assert shard.back("a", 5, {"id": 1}) == RecordVerdict(RecordPlace.DUPLICATE)
     assert shard.back("other", 5, {"id": 1}) is None, "of another source"
     assert shard.run("d", {"id": 1}) is None
 
 
 @pytest.mark.parametrize("text", [b"sender's own", b"[]", b"5", b'[["b", 0, 5]]', b'[["a", 0, 4]]', b"[null]", b""])
 def test_a_header_of_the_sender_does_not_take_a_replay_past_the_join(text: bytes) -> None:
-    assert Shard().back("a", 5, {"id": 1}, (JOINED, text)) == Verdict(Place.JOINING)
+    assert Shard().back("a", 5, {"id": 1}, (JOINED, text)) == RecordVerdict(RecordPlace.JOINING)
 
 
 def test_what_is_joined_may_be_longer_than_a_record() -> None:
@@ -114,14 +115,16 @@ def test_what_has_waited_long_enough_is_delivered_with_null() -> None:
     assert shard.keeper.wake([TICK], shard.state, 999)[0].given == []
     first, second, none = shard.keeper.wake([TICK] * 3, shard.state, 1600)
     assert document(first) == {"one": {"id": 1}, "two": None, "three": {"id": 1}}
-    assert first.moves == {Place.JOINING: -2, Place.AGGREGATED: 2}
+    assert first.moves == {RecordPlace.JOINING: -2, RecordPlace.AGGREGATED: 2}
     assert first.header == (JOINED, b'[["a",0,0],null,["c",0,1]]')
     assert document(second) == {"one": None, "two": {"id": 2}, "three": None}
     assert none.given == []
     assert {verdict.by for verdict in (first, second, none)} == {"joined"}
     assert shard.state == {}
     back = TICK._replace(value=first.value, headers=((JOINED, b"[]"),))
-    assert shard.keeper.wake([back], shard.state, 0) == [Verdict(by="joined", was_read=True)], "it goes on as it is"
+    assert shard.keeper.wake([back], shard.state, 0) == [RecordVerdict(by="joined", was_read=True)], (
+        "it goes on as it is"
+    )
 
 
 def test_or_goes_to_the_error_topic() -> None:
@@ -132,7 +135,7 @@ def test_or_goes_to_the_error_topic() -> None:
     assert (failed.failure.code, failed.failure.exception) == (8, "NoPartner")
     assert "two, three" in failed.failure.message
     assert document(failed) == {"one": {"id": 1}, "two": None, "three": None}
-    assert failed.moves == {Place.JOINING: -1, Place.UNMATCHED: 1}
+    assert failed.moves == {RecordPlace.JOINING: -1, RecordPlace.UNMATCHED: 1}
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 
 from towpath import Flow, topic
 from towpath.errors import FlowHalted
-from towpath.flow.checkpoint import Checkpoint
-from towpath.flow.graph import Stage
+from towpath.flow.graph.stages import Stage
+from towpath.flow.run.checkpoint import Checkpoint
 from towpath.flow.stateful import Dedupe, field, header, key
-from towpath.flow.stateful.kept_shape import check_state
+from towpath.flow.stateful.operators import check_state
 
 RULE = Dedupe(sender=header("sender"), sequence=header("n"))
 

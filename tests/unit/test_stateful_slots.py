@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.flow.stateful.slots import Entry, Slots, waiting_since
+from towpath.flow.stateful.join import SlotEntry, Slots, waiting_since
 
 ARRIVALS = st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60)
 
 
-def entry(input: int, number: int, *, is_good: bool = True) -> Entry:
-    return Entry(f"t{input}", 0, number, b"%d/%d" % (input, number) if is_good else None)
+def entry(input: int, number: int, *, is_good: bool = True) -> SlotEntry:
+    return SlotEntry(f"t{input}", 0, number, b"%d/%d" % (input, number) if is_good else None)
 
 
 @given(ARRIVALS)

@@ -11,17 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from towpath.flow.nodes import Source
+from towpath.flow.graph.nodes import Source
+from towpath.flow.graph.stateful_nodes import Moment, RecordPart, StatefulStep, part_of
 from towpath.flow.stateful import field, header, key
-from towpath.flow.stateful.keeper import ShardState
-from towpath.flow.stateful.packets import JUDGED
-from towpath.flow.stateful.parts import Parts
-from towpath.flow.stateful.record_part import RecordPart, part_of
-from towpath.flow.stateful.stateful_step import Moment, StatefulStep
-from towpath.flow.stateful.step_keeper import StepKeeper
-from towpath.flow.stateful.tick import WOKEN, Tick
-from towpath.flow.stateful.trail import forget_trail, last_seen, own_trail, trail_of
-from towpath.flow.stateful.verdict import Verdict
+from towpath.flow.stateful.keeper import WOKEN, RecordPartColumns, ShardState, Tick
+from towpath.flow.stateful.operators import JUDGED
+from towpath.flow.stateful.steps import StepKeeper
+from towpath.flow.worker.breadcrumb import forget_trail, last_seen, own_trail, trail_of
+from towpath.flow.worker.records import RecordVerdict
 from towpath.log import Record
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -65,7 +62,7 @@ class Shard:
         return [_shown(verdict) for verdict in said]
 
 
-def _shown(verdict: Verdict | None) -> Any:
+def _shown(verdict: RecordVerdict | None) -> Any:
     if verdict is None:
         return None
     return verdict.failure.exception if verdict.failure is not None else verdict.given
@@ -122,7 +119,7 @@ class Ringing(Shard):
         self.keeper = StepKeeper(Source("ringing", ("orders",), stateful=step), step, "orders", "f.reentry", 1000)
         self.state = {}
 
-    def tick(self, now_ms: int, *ticks: Tick) -> list[Verdict]:
+    def tick(self, now_ms: int, *ticks: Tick) -> list[RecordVerdict]:
         return self.keeper.wake(ticks or [FRESH], self.state, now_ms)
 
     @property
@@ -219,8 +216,8 @@ def test_a_part_is_the_same_from_columns_and_from_one_record(part: RecordPart) -
     ]
     columns = [pa.array(column, type) for column, type in zip(zip(*rows, strict=True), JUDGED.types, strict=True)]
     batch = pa.RecordBatch.from_arrays(columns, schema=JUDGED)
-    assert Parts(batch).of(part) == [part_of(one, part) for one in records]
-    assert Parts(batch.slice(2, 3)).of(part) == [part_of(one, part) for one in records[2:5]]
+    assert RecordPartColumns(batch).of(part) == [part_of(one, part) for one in records]
+    assert RecordPartColumns(batch.slice(2, 3)).of(part) == [part_of(one, part) for one in records[2:5]]
 
 
 def test_a_worker_leaves_a_trail_also_when_its_file_was_taken_away(tmp_path: Path) -> None:

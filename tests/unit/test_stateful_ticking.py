@@ -7,10 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from towpath.errors import LogUnavailable
-from towpath.flow.dues import Shard
-from towpath.flow.ground import Ground
-from towpath.flow.reentry_record import SHARD, STAGE, TICK, said_by
-from towpath.flow.ticking import Ticker
+from towpath.flow.records.reentry import SHARD, STAGE, TICK, said_by
+from towpath.flow.run.context import Shard, StageContext
+from towpath.flow.run.timers import StageTimer
 from towpath.log.record import NewRecord, Position
 
 
@@ -32,7 +31,7 @@ class Stage:
             topics=SimpleNamespace(reentry="f.reentry"),
             topic_ids={"f.reentry": "id"},
         )
-        self.ticker = Ticker(cast(Ground, parts))
+        self.ticker = StageTimer(cast(StageContext, parts))
 
     def _at(self, clock: Callable[[int], int]) -> dict[Shard, int]:
         return self.due

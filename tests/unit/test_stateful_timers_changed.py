@@ -12,20 +12,15 @@ import pyarrow as pa
 import pytest
 from tests.support.column_join import REENTRY, Row, batch_of
 
-from towpath.flow.nodes import Source
+from towpath.flow.graph.nodes import Source
+from towpath.flow.graph.stateful_nodes import Join, StatefulStep
 from towpath.flow.stateful import Dedupe, field, header
-from towpath.flow.stateful.dedupe_keeper import TOUCHED, DedupeKeeper
-from towpath.flow.stateful.join import Join
-from towpath.flow.stateful.join_keeper import JOINED, JoinKeeper
-from towpath.flow.stateful.keeper import Keeper, ShardState
-from towpath.flow.stateful.kept_key import KeptKey
-from towpath.flow.stateful.packets import KEY, PACKET, read_packet, write_packet
-from towpath.flow.stateful.rule import Rule
-from towpath.flow.stateful.shard_processor import NOW, ShardProcessor
-from towpath.flow.stateful.stateful_step import StatefulStep
-from towpath.flow.stateful.step_keeper import StepKeeper
-from towpath.flow.stateful.tick import Ticks, tick_record
-from towpath.flow.stateful.verdict import VERDICT, Verdict
+from towpath.flow.stateful.dedupe import TOUCHED, DedupeKeeper, DedupeRule
+from towpath.flow.stateful.join import JOINED, JoinKeeper
+from towpath.flow.stateful.keeper import KeyState, ShardState, StateKeeper, Ticks, tick_record
+from towpath.flow.stateful.operators import KEY, NOW, PACKET, ShardProcessor, read_packet, write_packet
+from towpath.flow.stateful.steps import StepKeeper
+from towpath.flow.worker.records import VERDICT, RecordVerdict
 
 JOIN = Join((("order", "orders"), ("payment", "payments")), field("id"))
 STEP = StatefulStep("s", lambda document, state: None, field("id"))
@@ -37,7 +32,7 @@ RECORD = Row("orders", 0, {"id": 7})
 class Spark:
     """As much of Spark as the operator asks for: the state of one shard."""
 
-    def __init__(self, keeper: Keeper, state: ShardState) -> None:
+    def __init__(self, keeper: StateKeeper, state: ShardState) -> None:
         self._cells: list[Any] | None = [msgspec.msgpack.encode(state)]
         self._keeper = keeper
         self._processor = ShardProcessor(keeper, Ticks("st", REENTRY, 0, 256))
@@ -49,13 +44,13 @@ class Spark:
     def update(self, cells: Any) -> None:
         self._cells = [*cells]
 
-    def run(self, *rows: Row, now_ms: int = 10**9) -> list[Verdict | None]:
+    def run(self, *rows: Row, now_ms: int = 10**9) -> list[RecordVerdict | None]:
         batch = batch_of(rows)
         keyed = pa.Table.from_batches([batch]).append_column(KEY, pa.array(self._keeper.keys(batch), pa.binary()))
         packets: Iterator[Any] = iter([{PACKET: write_packet(keyed), NOW: now_ms}])
         [row] = self._processor.handleInputRows((3,), packets, None)  # type: ignore[arg-type]
         told = read_packet(row[PACKET]).column(VERDICT).to_pylist()
-        return [None if text is None else Verdict.decode(text) for text in told]
+        return [None if text is None else RecordVerdict.decode(text) for text in told]
 
     @property
     def state(self) -> ShardState:
@@ -74,19 +69,19 @@ def join_keeper(**more: Any) -> JoinKeeper:
 
 
 def dedupe_keeper(**more: Any) -> DedupeKeeper:
-    return DedupeKeeper({"orders": Rule.of("orders", ("orders",), replace(DEDUPE, **more))})
+    return DedupeKeeper({"orders": DedupeRule.of("orders", ("orders",), replace(DEDUPE, **more))})
 
 
 WAITS = {b"7": [[[["orders", 0, 1, b"{}", 5]], []], []]}
 WITHOUT_TIMERS = [
-    (step_keeper(), {b"7": KeptKey(1, b'{"n":1}', 2).to_value()}),
+    (step_keeper(), {b"7": KeyState(1, b'{"n":1}', 2).to_value()}),
     (join_keeper(), WAITS),
     (dedupe_keeper(), {TOUCHED: {b"orders\0a": 5}}),
 ]
 
 
 @pytest.mark.parametrize(("keeper", "state"), WITHOUT_TIMERS)
-def test_a_tick_of_before_makes_the_shard_tell_that_nothing_is_due(keeper: Keeper, state: ShardState) -> None:
+def test_a_tick_of_before_makes_the_shard_tell_that_nothing_is_due(keeper: StateKeeper, state: ShardState) -> None:
     """Else its row in the table would stay, and bring ticks, for ever."""
     spark = Spark(keeper, state)
     [said] = spark.run(TICK)
@@ -104,7 +99,7 @@ def test_what_waits_without_an_end_is_left_waiting_by_a_tick() -> None:
 
 
 @pytest.mark.parametrize("keeper", [step_keeper(), join_keeper()])
-def test_a_tick_that_comes_back_still_delivers_what_it_has(keeper: Keeper) -> None:
+def test_a_tick_that_comes_back_still_delivers_what_it_has(keeper: StateKeeper) -> None:
     value = b'{"given": [{"n": 1}], "order": {}, "payment": null}'
     headers = (*TICK.headers, (JOINED, b"[]"), ("towpath.correlation", b"c"))
     [said] = Spark(keeper, {}).run(TICK._replace(value=value, headers=headers))
@@ -114,7 +109,7 @@ def test_a_tick_that_comes_back_still_delivers_what_it_has(keeper: Keeper) -> No
 
 
 def test_without_on_wake_a_key_that_was_to_be_woken_expires() -> None:
-    state = {b"a": KeptKey(1_000, b'{"n":1}', 2_000).to_value(), b"b": KeptKey(1_000, b'{"n":1}', None, 5).to_value()}
+    state = {b"a": KeyState(1_000, b'{"n":1}', 2_000).to_value(), b"b": KeyState(1_000, b'{"n":1}', None, 5).to_value()}
     spark = Spark(step_keeper(expire_s=60), state)
     [said] = spark.run(TICK, now_ms=10_000)
     assert said is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from towpath.errors import UnknownState
-from towpath.queue.state import BY_HAND, MOVES, TERMINAL, MessageState, Move, OnOwnerDeath
+from towpath.queue.states import BY_HAND, MOVES, TERMINAL, MessageMove, MessageState, OnOwnerDeath
 
 CHART = Path(__file__).resolve().parents[2] / "docs" / "reference" / "states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)
@@ -31,7 +31,7 @@ def test_chart_shows_exactly_the_moves() -> None:
 
 
 def test_every_move_has_an_arrow() -> None:
-    assert set(MOVES) == set(Move)
+    assert set(MOVES) == set(MessageMove)
 
 
 def test_every_state_can_be_left_and_reached() -> None:
@@ -41,7 +41,7 @@ def test_every_state_can_be_left_and_reached() -> None:
 
 def test_terminal_states_are_left_by_a_person_only() -> None:
     leaving = {move for move, arrow in MOVES.items() if set(arrow.sources) & TERMINAL}
-    assert leaving == {Move.REQUEUE}
+    assert leaving == {MessageMove.REQUEUE}
     assert set(MessageState) - TERMINAL == {MessageState.NEW, MessageState.ACK}
 
 

@@ -10,23 +10,22 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from towpath.cli.given import Given
-from towpath.cli.up import place_of
-from towpath.desk.desk_part import DeskPart
+from towpath.cli.context import CliContext
+from towpath.cli.supervision.up import place_of
+from towpath.desk.background import DeskPart
 from towpath.errors import BadSettings
 from towpath.settings import Settings, SupervisionSettings, UpSettings, load
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duties_wanted import Place, duties_wanted
-from towpath.supervision.duty import DutySpec, Wanted
-from towpath.supervision.duty_state import MOVES, RUNNING, DutyMove, DutyState
-from towpath.supervision.given_launch import GivenLaunch, given_launch, mark_shown
-from towpath.supervision.host import peer_name, read_address, written_address
-from towpath.supervision.secret import secret_file, secret_of
-from towpath.supervision.strain import LATE_S, REMEMBERED_S, Strain
+from towpath.supervision.coordinator.coordinator import LATE_S, REMEMBERED_S, Strain
+from towpath.supervision.duties.launch import GivenLaunch, given_launch, mark_shown
+from towpath.supervision.duties.model import MOVES, RUNNING, DeathKind, DutyMove, DutySpec, DutyState, NewDuty
+from towpath.supervision.duties.plan import Installation, duties_wanted
+from towpath.supervision.peers.socket import peer_name, read_address, secret_file, secret_of, written_address
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "supervision-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)
-PLACE = Place(Path("/home/shop"), ("--config", "/home/shop/towpath.toml"), {"TOWPATH_DATABASE__URL": "sqlite:///x.db"})
+PLACE = Installation(
+    Path("/home/shop"), ("--config", "/home/shop/towpath.toml"), {"TOWPATH_DATABASE__URL": "sqlite:///x.db"}
+)
 TOWPATH = (sys.executable, "-m", "towpath", "--config", "/home/shop/towpath.toml")
 
 
@@ -53,7 +52,7 @@ def test_every_move_has_an_arrow_and_every_state_is_reached() -> None:
 # From the settings
 
 
-def wanted(**sections: Any) -> dict[str, Wanted]:
+def wanted(**sections: Any) -> dict[str, NewDuty]:
     return {each.name: each for each in duties_wanted(Settings(**sections), PLACE)}
 
 
@@ -297,10 +296,10 @@ def test_a_database_on_the_command_line_is_seen_from_where_one_types(
     config = tmp_path / "home" / "towpath.toml"
     config.touch()
     monkeypatch.chdir(tmp_path)
-    place = place_of(Given(config=config, database="sqlite:///x.db"))
+    place = place_of(CliContext(config=config, database="sqlite:///x.db"))
     assert (place.directory, place.environment) == (
         config.parent,
         {"TOWPATH_DATABASE__URL": f"sqlite:///{tmp_path}/x.db"},
     )
     server = "postgresql://h/d"
-    assert place_of(Given(config=config, database=server)).environment == {"TOWPATH_DATABASE__URL": server}
+    assert place_of(CliContext(config=config, database=server)).environment == {"TOWPATH_DATABASE__URL": server}

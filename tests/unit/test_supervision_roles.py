@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from towpath.supervision.role import MOVES, Role, RoleMove
+from towpath.supervision.election.election import MOVES, PeerRole, RoleMove
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "supervision-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)
@@ -23,10 +23,10 @@ def test_chart_shows_exactly_the_moves() -> None:
 
 def test_every_role_is_told() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", section(), re.MULTILINE)
-    assert [name for name, _ in rows] == list(Role)
+    assert [name for name, _ in rows] == list(PeerRole)
 
 
 def test_every_move_has_an_arrow_and_every_role_can_be_left() -> None:
     assert set(MOVES) == set(RoleMove)
-    assert {source for arrow in MOVES.values() for source in arrow.sources} == set(Role)
-    assert {arrow.target for arrow in MOVES.values()} == set(Role)
+    assert {source for arrow in MOVES.values() for source in arrow.sources} == set(PeerRole)
+    assert {arrow.target for arrow in MOVES.values()} == set(PeerRole)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from towpath.boundary.state import ENDED, MOVES, SENDER_MOVES, SenderMove, SenderState, UploadMove, UploadState
+from towpath.gateway.uploads.model import ENDED, MOVES, SENDER_MOVES, SenderMove, SenderState, UploadMove, UploadState
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "upload-states.md"
 ARROW = re.compile(r"^\s+(\S+) --> (\S+): (.+)$", re.MULTILINE)

@@ -9,25 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.supervision.death_kind import DeathKind
-from towpath.supervision.duty_state import DutyState
-from towpath.supervision.watch import (
+from towpath.supervision.coordinator.watch import (
     Cancel,
     Decision,
     DeclareDead,
+    DutyWatch,
     Exit,
-    Finish,
+    FinishStop,
     GiveUp,
-    Kill,
-    Patience,
+    KillProcess,
     SendPing,
-    Start,
-    Stop,
-    Watch,
+    StartProcess,
+    StopProcess,
     Watched,
+    WatchTimeouts,
 )
+from towpath.supervision.duties.model import DeathKind, DutyState
 
-PATIENCE = Patience(jitter=0.0)
+PATIENCE = WatchTimeouts(jitter=0.0)
 READY = Watched("orders", DutyState.READY, 3, can_be_pinged=True, ready_s=100.0, beat_s=0.5, launched_s=110.0)
 STARTING = Watched("orders", DutyState.STARTING, 3, launched_s=1.0)
 DOWN = Watched("orders", DutyState.DOWN, 3)
@@ -39,7 +38,7 @@ class Watching:
     def __init__(self, duty: Watched = READY) -> None:
         self.pings = 0
         self.now = 1000.0
-        self.watch = Watch(PATIENCE, random.Random(1), self.now)
+        self.watch = DutyWatch(PATIENCE, random.Random(1), self.now)
         self.duty = duty
         self.beat_at: float | None = None if duty.beat_s is None else self.now - duty.beat_s
 
@@ -73,7 +72,7 @@ class Watching:
 
 
 def decide(duty: Watched) -> list[Decision]:
-    return Watch(PATIENCE, random.Random(1), 0.0).look([duty], 0.0, 0.0)
+    return DutyWatch(PATIENCE, random.Random(1), 0.0).look([duty], 0.0, 0.0)
 
 
 def test_who_answers_and_beats_is_left_alone() -> None:
@@ -170,7 +169,7 @@ def test_a_coordinator_that_did_not_look_has_to_watch_again_first() -> None:
 
 
 def test_an_old_reading_kills_nobody() -> None:
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 0.0)
     silent = replace(READY, beat_s=50.0)
     for now in (0.0, 0.9, 1.8, 2.7, 3.6, 4.5, 5.4, 6.3, 7.2, 8.1, 9.0, 9.9, 10.8, 11.7):
         decided = watch.look([silent], now - 0.5, now)
@@ -187,7 +186,7 @@ def test_a_process_whose_beats_come_within_two_seconds_is_never_declared_dead(
     beats: list[float], answered: list[bool], steps: list[float]
 ) -> None:
     now, beat_at, beat_number = 0.0, 0.0, 0
-    watch = Watch(Patience(), random.Random(1), now)
+    watch = DutyWatch(WatchTimeouts(), random.Random(1), now)
     for number, step_s in enumerate(steps):
         now += step_s
         while beat_at + beats[beat_number % len(beats)] <= now:
@@ -226,7 +225,7 @@ def test_back_off_doubles_with_each_death_before_ready() -> None:
 
 
 def test_rests_are_spread() -> None:
-    watch = Watch(Patience(), random.Random(1), 0.0)
+    watch = DutyWatch(WatchTimeouts(), random.Random(1), 0.0)
     ended = replace(STARTING, exit=Exit(code=1))
     [first], [second] = (watch.look([ended], 0.0, 0.0) for _ in range(2))
     assert isinstance(first, DeclareDead)
@@ -244,18 +243,18 @@ def test_one_that_was_ready_comes_back_at_once_unless_it_died_young(ready_s: flo
 @pytest.mark.parametrize(
     ("duty", "decision"),
     [
-        (Watched("orders", DutyState.WAITING, 0), Start("orders", 0)),
+        (Watched("orders", DutyState.WAITING, 0), StartProcess("orders", 0)),
         (Watched("orders", DutyState.WAITING, 0, is_wanted=False), Cancel("orders", 0)),
-        (DOWN, Start("orders", 3)),
+        (DOWN, StartProcess("orders", 3)),
         (replace(DOWN, next_try_s=0.1), None),
-        (replace(DOWN, next_try_s=3600.0), Start("orders", 3)),  # the clock was set back
+        (replace(DOWN, next_try_s=3600.0), StartProcess("orders", 3)),  # the clock was set back
         (replace(DOWN, is_wanted=False, next_try_s=9.0), Cancel("orders", 3)),
         (replace(DOWN, early_deaths=5, next_try_s=9.0), GiveUp("orders", 3, 5)),
-        (replace(READY, is_wanted=False), Stop("orders", 3)),
-        (replace(READY, is_replaced=True), Stop("orders", 3)),
+        (replace(READY, is_wanted=False), StopProcess("orders", 3)),
+        (replace(READY, is_replaced=True), StopProcess("orders", 3)),
         (replace(READY, state=DutyState.STOPPING), None),
-        (replace(READY, state=DutyState.STOPPING, exit=Exit(code=0)), Finish("orders", 3)),
-        (replace(READY, state=DutyState.STOPPING, in_state_s=99.0), Kill("orders", 3)),
+        (replace(READY, state=DutyState.STOPPING, exit=Exit(code=0)), FinishStop("orders", 3)),
+        (replace(READY, state=DutyState.STOPPING, in_state_s=99.0), KillProcess("orders", 3)),
         (replace(DOWN, state=DutyState.STOPPED), None),
         (replace(DOWN, state=DutyState.FAILED), None),
     ],
@@ -315,7 +314,7 @@ def test_a_new_launch_begins_with_a_clean_record() -> None:
 
 def test_patience_that_would_kill_the_living_is_refused() -> None:
     with pytest.raises(ValueError, match="beats"):
-        Patience(silent_s=1.0)
+        WatchTimeouts(silent_s=1.0)
 
 
 @pytest.mark.parametrize("set_back_s", [5.0, 3600.0])
@@ -340,7 +339,7 @@ def test_who_dies_after_the_clock_was_set_back_is_noticed_as_soon(set_back_s: fl
 
 
 def test_the_times_are_those_of_the_documentation() -> None:
-    assert asdict(Patience()) == {
+    assert asdict(WatchTimeouts()) == {
         "ping_s": 1.0,
         "hurry_s": 0.25,
         "silent_s": 2.5,
@@ -380,24 +379,24 @@ def test_a_duty_of_which_nothing_is_known() -> None:
 
 
 def test_patience_may_be_the_same_throughout() -> None:
-    Patience(beating_s=2.0, silent_s=2.0, beats_silent_s=2.0)
+    WatchTimeouts(beating_s=2.0, silent_s=2.0, beats_silent_s=2.0)
     for wrong in ({"silent_s": 1.99}, {"beats_silent_s": 2.49}):
         with pytest.raises(ValueError, match="beating_s, silent_s and beats_silent_s"):
-            Patience(**wrong)  # type: ignore[arg-type]
+            WatchTimeouts(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("duty", "decision"),
     [
-        (replace(DOWN, early_deaths=4), Start("orders", 3)),
+        (replace(DOWN, early_deaths=4), StartProcess("orders", 3)),
         (replace(DOWN, early_deaths=6), GiveUp("orders", 3, 6)),
-        (replace(DOWN, next_try_s=-1.0), Start("orders", 3)),
+        (replace(DOWN, next_try_s=-1.0), StartProcess("orders", 3)),
         (replace(DOWN, next_try_s=60.0), None),  # no rest is longer than twice the longest
-        (replace(DOWN, next_try_s=60.01), Start("orders", 3)),
+        (replace(DOWN, next_try_s=60.01), StartProcess("orders", 3)),
         (replace(READY, state=DutyState.STOPPING, in_state_s=20.0), None),  # 15 s of grace and 5 for the launcher
-        (replace(READY, state=DutyState.STOPPING, in_state_s=20.01), Kill("orders", 3)),
+        (replace(READY, state=DutyState.STOPPING, in_state_s=20.01), KillProcess("orders", 3)),
         (replace(READY, state=DutyState.STOPPING, in_state_s=20.01, grace_s=16.0), None),
-        (replace(STARTING, is_replaced=True), Stop("orders", 3)),
+        (replace(STARTING, is_replaced=True), StopProcess("orders", 3)),
     ],
 )
 def test_limits_of_decisions(duty: Watched, decision: Decision | None) -> None:
@@ -428,7 +427,7 @@ def test_no_rest_is_longer_than_the_longest(deaths: int) -> None:
 
 def test_rests_are_a_fifth_more_or_less() -> None:
     ended = replace(STARTING, exit=Exit(code=1))
-    watch = Watch(Patience(), random.Random(1), 0.0)
+    watch = DutyWatch(WatchTimeouts(), random.Random(1), 0.0)
     rests = [each.rest_s for _ in range(300) for each in watch.look([ended], 0.0, 0.0) if isinstance(each, DeclareDead)]
     assert 0.4 <= min(rests) < 0.41
     assert 0.59 < max(rests) <= 0.6
@@ -437,7 +436,7 @@ def test_rests_are_a_fifth_more_or_less() -> None:
 def test_a_death_says_what_is_known_of_it() -> None:
     [dead] = decide(replace(READY, exit=Exit(signal=9), beat_s=0.5))
     assert dead == DeclareDead("orders", 3, DeathKind.SIGNAL, Exit(signal=9), False, 0.0, 0.0)
-    watch = Watch(PATIENCE, random.Random(1), 1000.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 1000.0)
     watch.look([replace(READY, beat_s=0.0, can_be_pinged=False)], 1000.0, 1000.0)
     found: list[Decision] = []
     silent_s = 0.0
@@ -462,7 +461,7 @@ def test_a_launch_that_never_comes_is_given_its_time(
 ) -> None:
     """And only by a coordinator that has watched for more than a second."""
     launch = Watched("orders", state, 3, is_launched=is_launched, launched_s=launched_s)
-    watch = Watch(PATIENCE, random.Random(1), 1000.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 1000.0)
     for now in (1000.0, 1000.5, 1001.0):
         assert watch.look([launch], now, now) == []
     found = watch.look([launch], 1001.01, 1001.01)
@@ -470,7 +469,7 @@ def test_a_launch_that_never_comes_is_given_its_time(
 
 
 def test_a_command_of_a_script_that_has_left_is_given_a_minute() -> None:
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 0.0)
     duty = replace(STARTING, launched_s=900.0)
     watch.look([replace(duty, beat_s=0.0)], 0.0, 0.0)
     watch.look([duty], 1.0, 1.0)
@@ -486,7 +485,7 @@ def test_a_command_of_a_script_that_has_left_is_given_a_minute() -> None:
 
 def silent_since(beat_s: float, silent_for_s: float, *, answers: bool) -> list[Decision]:
     """Of one that has last beaten, and answered if it does, at the first look."""
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 0.0)
     duty = replace(READY, beat_s=beat_s)
     for decision in watch.look([duty], 0.0, 0.0):
         if answers and isinstance(decision, SendPing):
@@ -515,7 +514,7 @@ def test_silence_is_death_after_its_time(beat_s: float, silent_for_s: float, ans
 
 def test_a_pause_of_a_second_is_no_blindness_and_a_longer_one_is() -> None:
     for step_s, is_dead in ((1.0, True), (1.01, False)):
-        watch = Watch(PATIENCE, random.Random(1), 0.0)
+        watch = DutyWatch(PATIENCE, random.Random(1), 0.0)
         duty = replace(READY, beat_s=0.0)
         for decision in watch.look([duty], 0.0, 0.0):
             assert isinstance(decision, SendPing)
@@ -527,7 +526,7 @@ def test_a_pause_of_a_second_is_no_blindness_and_a_longer_one_is() -> None:
 
 
 def test_who_was_blind_asks_at_once() -> None:
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 0.0)
     duty = replace(STARTING, can_be_pinged=True)
     [ping] = watch.look([duty], 0.0, 0.0)
     assert isinstance(ping, SendPing)
@@ -538,7 +537,7 @@ def test_who_was_blind_asks_at_once() -> None:
 
 
 def test_an_old_ping_may_not_be_answered_any_more() -> None:
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 0.0)
     duty = replace(READY, beat_s=0.0)
 
     def ping(at: float) -> SendPing:
@@ -554,7 +553,7 @@ def test_an_old_ping_may_not_be_answered_any_more() -> None:
 
 def test_the_newest_answer_counts() -> None:
     """Answers may overtake each other."""
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 0.0)
     duty = replace(READY, beat_s=0.0)
     pings = []
     for now in (0.0, 0.5, 1.0):
@@ -571,7 +570,7 @@ def test_the_newest_answer_counts() -> None:
 
 def test_a_beat_of_just_now_may_seem_to_be_of_the_future() -> None:
     """Beats are read before the time is."""
-    watch = Watch(PATIENCE, random.Random(1), 100.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 100.0)
     watch.look([replace(READY, beat_s=-0.9, can_be_pinged=False)], 100.0, 100.0)
     found: list[Decision] = []
     now = 100.0
@@ -582,7 +581,7 @@ def test_a_beat_of_just_now_may_seem_to_be_of_the_future() -> None:
 
 
 def test_pings_are_numbers_that_nobody_can_guess() -> None:
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 0.0)
     nonces = []
     for number in range(50):
         now = number * 0.25
@@ -593,7 +592,7 @@ def test_pings_are_numbers_that_nobody_can_guess() -> None:
 
 
 def test_who_is_no_duty_any_more_is_forgotten() -> None:
-    watch = Watch(PATIENCE, random.Random(1), 0.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 0.0)
     [ping] = watch.look([replace(READY, beat_s=None)], 0.0, 0.0)
     assert isinstance(ping, SendPing)
     assert watch.look([], 0.5, 0.5) == []
@@ -603,7 +602,7 @@ def test_who_is_no_duty_any_more_is_forgotten() -> None:
 @pytest.mark.parametrize(("beat_s", "is_dead"), [(-1.0, False), (-1.01, True)])
 def test_a_beat_of_more_than_a_second_ahead_is_of_another_time(beat_s: float, is_dead: bool) -> None:
     """It is as if it had not registered, which it had a minute for."""
-    watch = Watch(PATIENCE, random.Random(1), 1000.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 1000.0)
     late = replace(STARTING, launched_s=900.0)
     for now in (1000.0, 1000.5, 1001.0):
         assert watch.look([replace(late, beat_s=beat_s)], now, now) == []
@@ -613,7 +612,7 @@ def test_a_beat_of_more_than_a_second_ahead_is_of_another_time(beat_s: float, is
 
 @pytest.mark.parametrize(("age_s", "is_dead"), [(0.25, True), (0.26, False)])
 def test_only_a_reading_of_just_now_kills(age_s: float, is_dead: bool) -> None:
-    watch = Watch(PATIENCE, random.Random(1), 100.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 100.0)
     silent = replace(READY, beat_s=50.0, can_be_pinged=False)
     for number in range(20):
         now = 100.0 + number
@@ -625,7 +624,7 @@ def test_only_a_reading_of_just_now_kills(age_s: float, is_dead: bool) -> None:
 @pytest.mark.parametrize(("beat_s", "is_dead"), [(2.0005, False), (2.002, True)])
 def test_a_beat_saves_for_its_time_and_a_millisecond(beat_s: float, is_dead: bool) -> None:
     """Where silence may be no longer than that: sums of seconds are not exact."""
-    watch = Watch(Patience(silent_s=2.0, jitter=0.0), random.Random(1), 0.0)
+    watch = DutyWatch(WatchTimeouts(silent_s=2.0, jitter=0.0), random.Random(1), 0.0)
     for ping in watch.look([replace(READY, beat_s=0.0)], 0.0, 0.0):
         assert isinstance(ping, SendPing)
         watch.pong(ping.name, ping.nonce, ping.launch)
@@ -635,9 +634,9 @@ def test_a_beat_saves_for_its_time_and_a_millisecond(beat_s: float, is_dead: boo
     assert any(isinstance(each, DeclareDead) for each in found) is is_dead
 
 
-def answered_at_first(patience: Patience) -> Watch:
+def answered_at_first(patience: WatchTimeouts) -> DutyWatch:
     """One that has beaten and answered at the time 0."""
-    watch = Watch(patience, random.Random(1), 0.0)
+    watch = DutyWatch(patience, random.Random(1), 0.0)
     [ping] = watch.look([replace(READY, beat_s=0.0)], 0.0, 0.0)
     assert isinstance(ping, SendPing)
     assert watch.pong(ping.name, ping.nonce, ping.launch)
@@ -649,7 +648,7 @@ def answered_at_first(patience: Patience) -> Watch:
 )
 def test_answers_are_regular_up_to_twice_the_time_between_pings(ping_s: float, last_beat: float, is_dead: bool) -> None:
     """Who beats on without them for longer has a network in its way, and is judged by its beats alone."""
-    watch = answered_at_first(Patience(ping_s=ping_s, jitter=0.0))
+    watch = answered_at_first(WatchTimeouts(ping_s=ping_s, jitter=0.0))
     found: list[Decision] = []
     times = [0.9, 1.8, 2.7, 3.6, 4.5, 5.4, 6.3]
     for now in sorted({*(each for each in times if each < last_beat + 2.51), last_beat, last_beat + 2.51}):
@@ -658,7 +657,7 @@ def test_answers_are_regular_up_to_twice_the_time_between_pings(ping_s: float, l
 
 
 def test_a_ping_is_sent_again_after_a_quarter_of_a_second() -> None:
-    watch = Watch(PATIENCE, random.Random(1), 100.0)
+    watch = DutyWatch(PATIENCE, random.Random(1), 100.0)
     silent = replace(READY, beat_s=None)
     asked = [len(watch.look([silent], now, now)) for now in (100.0, 100.125, 100.25, 100.375, 100.5)]
     assert asked == [1, 0, 1, 0, 1]
@@ -666,7 +665,7 @@ def test_a_ping_is_sent_again_after_a_quarter_of_a_second() -> None:
 
 @pytest.mark.parametrize(("ping_s", "quiet", "asked"), [(1.0, 1.49, 1.5), (2.0, 2.99, 3.0)])
 def test_who_beats_is_asked_after_half_as_long_again(ping_s: float, quiet: float, asked: float) -> None:
-    watch = answered_at_first(Patience(ping_s=ping_s, jitter=0.0))
+    watch = answered_at_first(WatchTimeouts(ping_s=ping_s, jitter=0.0))
     for now in (0.9, 1.4, 2.2, quiet):
         if now <= quiet:
             assert watch.look([replace(READY, beat_s=0.0)], now, now) == []

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towpath.boundary.outlet import Page
 from towpath.errors import DatabaseUnavailable, TooFast
-from towpath.web import incoming, places, result_stream
+from towpath.gateway.outlet.service import OutletPage
+from towpath.web import middleware as incoming
+from towpath.web import visitors as places
 from towpath.web.failures import of_towpath
-from towpath.web.incoming import Incoming, NotWhole
-from towpath.web.places import Lines, Places
-from towpath.web.rate import BURST_S, MOST_KEYS, Rate, Rates
-from towpath.web.result_stream import Failed, Portion, as_events, as_lines, portions
+from towpath.web.gateway import results as result_stream
+from towpath.web.gateway.results import Portion, StreamFailure, as_events, as_lines, portions
+from towpath.web.middleware import BodyReader, NotWhole
+from towpath.web.visitors import BURST_S, MOST_KEYS, Rate, Rates, RequestSlots, WaitingLines
 
 
 class Time:
@@ -97,7 +98,7 @@ def test_keys_that_ask_no_more_are_forgotten() -> None:
 
 
 def test_one_key_has_a_part_of_the_places() -> None:
-    streams = Places("streams", 3, 2)
+    streams = RequestSlots("streams", 3, 2)
     with streams.held("a"), streams.held("a"):
         with pytest.raises(TooFast, match="2 streams"):
             streams.check("a")
@@ -110,7 +111,7 @@ def test_one_key_has_a_part_of_the_places() -> None:
 
 @pytest.mark.parametrize("room", [1, 2])
 def test_who_waits_in_one_line_comes_in_order(room: int) -> None:
-    lines, under_way, most, order = Lines(), 0, 0, []
+    lines, under_way, most, order = WaitingLines(), 0, 0, []
 
     async def one(name: str, number: int) -> None:
         nonlocal under_way, most
@@ -133,7 +134,7 @@ def test_who_waits_in_one_line_comes_in_order(room: int) -> None:
 
 def test_who_gives_up_waiting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "PATIENCE_S", 0.01)
-    lines = Lines()
+    lines = WaitingLines()
 
     async def entered() -> None:
         async with lines.one_of(1, "a"):
@@ -155,19 +156,19 @@ def test_who_gives_up_waiting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPa
 # Streams
 
 
-def page(*rows: int, at: int, is_end: bool = False) -> Page:
-    return Page(b"".join(b'{"row":%d}\n' % row for row in rows), len(rows), f"c{at}", is_end)
+def page(*rows: int, at: int, is_end: bool = False) -> OutletPage:
+    return OutletPage(b"".join(b'{"row":%d}\n' % row for row in rows), len(rows), f"c{at}", is_end)
 
 
 def streamed(
-    pages: list[Page | Exception],
+    pages: list[OutletPage | Exception],
     shape: Callable[[AsyncIterator[Portion]], AsyncIterator[bytes]] = as_lines,
     is_ending: Callable[[], bool] = lambda: False,
 ) -> bytes:
     """What comes of these, which are read one after the other."""
     asked: list[str] = []
 
-    def read(cursor: str) -> Page:
+    def read(cursor: str) -> OutletPage:
         asked.append(cursor)
         found = pages[len(asked)]
         if isinstance(found, Exception):
@@ -176,11 +177,11 @@ def streamed(
 
     async def whole() -> bytes:
         first = pages[0]
-        assert isinstance(first, Page)
+        assert isinstance(first, OutletPage)
         return b"".join([part async for part in shape(portions(read, first, is_ending))])
 
     found = asyncio.run(whole())
-    assert asked == [each.cursor for each in pages[: len(asked)] if isinstance(each, Page)]
+    assert asked == [each.cursor for each in pages[: len(asked)] if isinstance(each, OutletPage)]
     return found
 
 
@@ -227,7 +228,7 @@ def test_events_carry_the_cursor_as_their_id() -> None:
         "id: c3\nevent: end\ndata: {}",
         "",
     ]
-    error = asyncio.run(_first(as_events(_one(Failed("c", "m")))))
+    error = asyncio.run(_first(as_events(_one(StreamFailure("c", "m")))))
     assert error == b'event: error\ndata: {"code": "c", "message": "m"}\n\n'
 
 
@@ -258,7 +259,7 @@ def came(*pieces: bytes, headers: dict[str, str] | None = None, then: str = "", 
 
     async def read() -> Any:
         raw = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
-        body, found = Incoming({"type": "http", "headers": raw}, receive, 100, patience_s), b""
+        body, found = BodyReader({"type": "http", "headers": raw}, receive, 100, patience_s), b""
         try:
             while True:
                 message = await body.receive()

@@ -60,7 +60,7 @@ def test_codes_are_words() -> None:
 
 
 def test_the_web_layer_does_not_load_spark() -> None:
-    program = "import sys, towpath.web.serving; sys.exit('pyspark' in sys.modules)"
+    program = "import sys, towpath.web.server; sys.exit('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr.decode()
 

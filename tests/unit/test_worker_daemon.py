@@ -9,21 +9,21 @@ from pathlib import Path
 from zipfile import ZipFile
 
 LOADED = """
-from towpath.flow.worker_daemon import is_alone, load
+from towpath.flow.worker.daemon import is_alone, load
 load()
 print(is_alone())
 """
 WITHOUT_JAVA = """
 import gc, sys
 from pathlib import Path
-from towpath.flow.worker_daemon import load
+from towpath.flow.worker.daemon import load
 load()
 print(*{Path(each).name for each in [*sys.path, *sys.path_importer_cache]} & {"spark-core_2.13-4.2.0.jar", "mine.jar"})
 print(gc.get_freeze_count() > 100_000)
 """
 NOT_ALONE = """
 import threading
-from towpath.flow.worker_daemon import is_alone
+from towpath.flow.worker.daemon import is_alone
 print(is_alone())
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 print(is_alone())

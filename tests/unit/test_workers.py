@@ -6,8 +6,8 @@ import subprocess
 import sys
 import threading
 
-from towpath.actors.workers import Workers
-from towpath.testing.waiting import wait_until
+from towpath.actors.engine.host import Workers
+from towpath.testing.clock import wait_until
 
 
 class Doing:
@@ -68,7 +68,7 @@ def test_after_an_end_all_of_them_can_be_used_again() -> None:
 
 STUCK = """
 import threading
-from towpath.actors.workers import Workers
+from towpath.actors.engine.host import Workers
 begun = threading.Event()
 def do(work):
     begun.set()

@@ -9,8 +9,8 @@ import towpath
 from bench.actors.cast import CAST, One, Stepper
 from bench.actors.contenders.contract import STATES, Order, Shape, order, tell, wait_for_start
 from bench.actors.looking import number
-from towpath.actors.host import Host
-from towpath.actors.work import Done
+from towpath.actors.engine.host import Host
+from towpath.actors.engine.run import TurnResult
 from towpath.runtime import Runtime
 
 SYNCHRONOUS = {"normal": 1, "full": 2}
@@ -41,7 +41,7 @@ class Countdown:
         self._is_over = threading.Event()
         host.listen(self._heard)
 
-    def _heard(self, done: Done) -> None:
+    def _heard(self, done: TurnResult) -> None:
         if done.planned is None:  # the clean-up of a run is written down, and nothing follows
             self._left -= 1
             if self._left == 0:

@@ -15,7 +15,7 @@ from bench.delivery.settings import warm_up
 from bench.delivery.way import GUARANTEES, NOT_DETERMINISTIC, Way
 from bench.flow.contenders.towpath_flow import connect, run
 from bench.flow.contenders.turn import Turn, my_turn, tell
-from towpath.flow.plan import check_plan
+from towpath.flow.plan.plan import check_plan
 from towpath.runtime import Runtime
 
 

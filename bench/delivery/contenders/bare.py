@@ -20,19 +20,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from towpath import Flow
-from towpath.flow.plan import Plan
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.plan.plan import Plan
 from towpath.flow.sinks.sink import Refusal, Writer
-from towpath.flow.strategy import Strategy
-from towpath.flow.worker.batch_place import BatchPlace
 from towpath.flow.worker.breadcrumb import Breadcrumb
-from towpath.flow.worker.calling import open_callers, open_watchdog
-from towpath.flow.worker.chunk import Chunk
-from towpath.flow.worker.giving import GiveColumns
-from towpath.flow.worker.loading import Deliver, Prepared, prepare_all
-from towpath.flow.worker.report import Report
-from towpath.flow.worker.segment import Segment
-from towpath.flow.worker.watchdog import Watchdog
-from towpath.log.spark_source import read_stream
+from towpath.flow.worker.caller import Watchdog, open_callers, open_watchdog
+from towpath.flow.worker.context import BatchContext
+from towpath.flow.worker.loader import Deliver, Prepared, prepare_all
+from towpath.flow.worker.records import Chunk
+from towpath.flow.worker.report import SegmentReport
+from towpath.flow.worker.segment import GiveColumns, Segment
+from towpath.log.spark.source import read_stream
 from towpath.runtime import Runtime
 
 
@@ -63,7 +61,7 @@ class BareSegment(Segment):
     """Begins and calls as a segment does, and hands what comes out straight to the writers."""
 
     def run(self, batches: Iterator[pa.RecordBatch], task: str) -> Iterator[pa.RecordBatch]:
-        report, breadcrumb = Report(Path(self.batch.directory), f"{self.name}-{task}"), NoBreadcrumb()
+        report, breadcrumb = SegmentReport(Path(self.batch.directory), f"{self.name}-{task}"), NoBreadcrumb()
         with ExitStack() as closing:
             watchdog = open_watchdog(self._all_calls(), breadcrumb, closing)
             chunks = self._called(batches, open_callers(self.calls, breadcrumb, watchdog), report)
@@ -114,7 +112,7 @@ def run_bare(runtime: Runtime, flow: Flow, source: str) -> None:
     topic_ids = {source: log.topic(source).id}
 
     def load(records: DataFrame, batch_id: int) -> None:
-        place = BatchPlace(
+        place = BatchContext(
             flow.name,
             stage.name,
             sha256(f"{flow.name} {batch_id}".encode()).hexdigest(),

@@ -11,7 +11,7 @@ from bench.flow.contenders.turn import Turn, my_turn, tell, wait_for_end, wait_f
 from bench.flow.settings import MASTER, MEMORY
 from towpath import Flow, topic
 from towpath.errors import NotTheOnlyOne
-from towpath.flow.flow_run import FlowRun
+from towpath.flow.run.flow_run import FlowRun
 from towpath.runtime import Runtime
 
 ASK_EVERY_S = 0.05

@@ -17,8 +17,7 @@ from bench.flow.filling import AT_ONCE
 from bench.flow.index import Index
 from bench.flow.workload import INDEX, PARTITIONS
 from towpath import Flow, files, index, table, topic
-from towpath.demo.shop import shop
-from towpath.demo.shop_events import Kind, shop_events
+from towpath.demo.shop import ShopEventKind, shop, shop_events
 from towpath.flow.sinks.sink import Sink
 from towpath.runtime import Runtime
 
@@ -108,7 +107,7 @@ class DemoRoute:
         sound = islice(((kind, record) for kind, record in events if kind in SOUND), records)
         while portion := list(islice(sound, AT_ONCE)):
             log.append(name, [record for _, record in portion])
-            self._wanted[name] += sum(kind is Kind.ORDER for kind, _ in portion)
+            self._wanted[name] += sum(kind is ShopEventKind.ORDER for kind, _ in portion)
 
     def flow(self, source: str, delivery: str, *, deterministic: bool = True) -> Flow:
         name = f"shop-{uuid4().hex[:8]}"
@@ -133,7 +132,7 @@ class DemoRoute:
         rmtree(self._home)
 
 
-SOUND = (Kind.ORDER, Kind.HEARTBEAT)
+SOUND = (ShopEventKind.ORDER, ShopEventKind.HEARTBEAT)
 SPARE = 3_000  # more than there are events with faults
 ROUTES: dict[str, Callable[[Turn, Runtime], Route]] = {"topic": TopicRoute, "index": IndexRoute, "demo": DemoRoute}
 

@@ -17,9 +17,8 @@ from bench.flow.contenders.turn import Turn, my_turn, tell, wait_for_end, wait_f
 from bench.flow.settings import MASTER, MAX_BATCH_RECORDS, MEMORY
 from bench.flow.workload import INDEX, SCHEMA
 from towpath import Flow, expect, index, table, topic
-from towpath.flow.sinks.nowhere import Nowhere
-from towpath.flow.sinks.sink import Sink
-from towpath.flow.template import Template
+from towpath.flow.sinks.sink import NullSink, Sink
+from towpath.flow.sinks.template import Template
 from towpath.runtime import Runtime
 
 
@@ -73,7 +72,7 @@ FLOWS: dict[str, Callable[[str, Sink], Flow]] = {
 def sink_of(turn: Turn) -> Sink:
     match turn.kind:
         case "each":
-            return Nowhere(Template("nowhere"), None, None)
+            return NullSink(Template("nowhere"), None, None)
         case "table":
             return table(f"t{uuid4().hex[:8]}", url=f"sqlite:///{turn.home}/out.db")
         case _:

@@ -19,7 +19,7 @@ from bench.queue.contenders.contract import (
     run,
 )
 from bench.queue.contenders.postgres import count_rows, synchronous_commit
-from towpath.db.queries import Query
+from towpath.db.database import Query
 
 FUNCTION = "handle"
 UNFINISHED = "state IN ('NEW', 'ACK')"

@@ -12,7 +12,7 @@ from examples.harvest.parts.order import Job, Order, id_of, origin_of
 from examples.harvest.parts.patience import patient
 
 from towpath.catalog import DataSet
-from towpath.catalog.directory import directory_of, make_directory, place_of
+from towpath.catalog.data_sets.directory import directory_of, make_directory, place_of
 
 CRAWL = "crawl"
 

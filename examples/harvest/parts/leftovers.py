@@ -7,7 +7,7 @@ from contextlib import closing
 
 from towpath.catalog import DataSet, DataSetState
 from towpath.errors import UnknownMessage
-from towpath.queue.state import TERMINAL
+from towpath.queue.states import TERMINAL
 from towpath.runtime import Runtime
 
 WHO = "harvest"

@@ -12,7 +12,7 @@ from examples.harvest.crawler.visit import Outcome
 from examples.harvest.flows import PAGES, PARTITIONS
 
 from towpath.catalog import DataSet
-from towpath.catalog.directory import directory_of
+from towpath.catalog.data_sets.directory import directory_of
 from towpath.errors import TopicExists
 from towpath.log import Log, NewRecord
 

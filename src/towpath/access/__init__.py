@@ -10,10 +10,9 @@ May import `db` and the core. Three rules:
    (`changes.py`). So after a crash nobody has to guess whether it was made.
 """
 
-from towpath.access.access import Access
-from towpath.access.key import Key
-from towpath.access.principal import Principal
-from towpath.access.role import Role, Scope
-from towpath.access.user import User
+from towpath.access.keys import ApiKey
+from towpath.access.roles import Principal, Role, Scope
+from towpath.access.service import AccessService
+from towpath.access.users import User
 
-__all__ = ["Access", "Key", "Principal", "Role", "Scope", "User"]
+__all__ = ["AccessService", "ApiKey", "Principal", "Role", "Scope", "User"]

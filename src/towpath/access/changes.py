@@ -10,25 +10,195 @@ The acts, in order; after a crash between any two of them the same request with 
 Killed after 1, nothing was changed: the next one takes the request over, because its owner is dead. An owner that was
 only taken for dead cannot commit 2 any more: the request is not its own. Killed after 2, the change is not made again
 and 3 follows. Killed after 3, the kept answer is given.
+
+The table `access_request`: what was asked for with an idempotency key, and how far it is.
+
+The table `access_audit`: the trail of what was asked for in whose name, and what came of it.
+
+What came of a change that somebody asked for, and how far a request with an idempotency key is.
+
+docs/reference/access-states.md is held equal to this.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
 from typing import Generic, TypeVar
 
-from towpath import crash
-from towpath.access.audit_store import Asked, AuditStore
-from towpath.access.outcome import Outcome, RequestState
-from towpath.access.request_store import RequestStore, StoredRequest
-from towpath.crash import CrashPoint
-from towpath.db import Database, Transaction
-from towpath.db.by_hand import alongside
+from towpath.core import crash
+from towpath.core.clock import to_datetime
+from towpath.core.crash import CrashPoint
+from towpath.db import Database, Queries, Transaction
+from towpath.db.database import Row, storable
+from towpath.db.event_log import alongside
 from towpath.db.processes import ProcessStore
 from towpath.errors import CommitUnknown, Refused, RequestReused, RequestRunning
+
+
+class ChangeOutcome(StrEnum):
+    """What came of a change, as a row of the trail has it."""
+
+    BEGUN = "begun"  # nothing yet; for ever, when the process died before it was made
+    DONE = "done"  # it was made: written in the transaction that made it
+    REFUSED = "refused"  # it was not allowed, or not possible; nothing was changed
+    FAILED = "failed"  # something broke; the reason says what
+
+
+class RequestState(StrEnum):
+    """How far a request with an idempotency key is."""
+
+    RUNNING = "running"  # a process is at it, and nothing has been changed
+    MADE = "made"  # the change was made; its answer is not kept
+    ANSWERED = "answered"  # the answer is kept, and is given again
+
+
+_O, _R = ChangeOutcome, RequestState
+OUTCOME_MOVES: Mapping[ChangeOutcome, frozenset[ChangeOutcome]] = {
+    _O.BEGUN: frozenset({_O.DONE, _O.REFUSED, _O.FAILED}),
+    _O.DONE: frozenset(),
+    _O.REFUSED: frozenset(),
+    _O.FAILED: frozenset(),
+}
+REQUEST_MOVES: Mapping[RequestState, frozenset[RequestState]] = {
+    _R.RUNNING: frozenset({_R.MADE, _R.ANSWERED}),
+    _R.MADE: frozenset({_R.ANSWERED}),
+    _R.ANSWERED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """A request as its row has it."""
+
+    asked: str
+    state: RequestState
+    owner: str
+    status: int | None
+    answer: str | None
+    audit_seq: int
+
+
+class RequestStore:
+    """Reads and moves requests inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.access", "requests", database.dialect)
+
+    def take(self, tx: Transaction, who: str, key: str, *, asked: str, owner: str, audit_seq: int) -> bool:
+        """Whether it is this process's; false when it was taken before."""
+        params = {"who": who, "key": key, "asked": asked, "owner": owner, "audit_seq": audit_seq}
+        return bool(tx.rows(self._sql["take_request"], params))
+
+    def read(self, tx: Transaction, who: str, key: str) -> StoredRequest | None:
+        rows = tx.rows(self._sql["read_request"], {"who": who, "key": key})
+        if not rows:
+            return None
+        asked, state, *rest = rows[0]
+        return StoredRequest(asked, RequestState(state), *rest)
+
+    def take_over(
+        self, tx: Transaction, who: str, key: str, found: StoredRequest, *, owner: str, audit_seq: int
+    ) -> bool:
+        """Whether it is this process's now."""
+        params = {"who": who, "key": key, "owner": owner, "audit_seq": audit_seq}
+        before = {"before": found.owner, "audit_before": found.audit_seq}
+        return bool(tx.rows(self._sql["take_over_request"], params | before))
+
+    def made(self, tx: Transaction, who: str, key: str, *, owner: str, audit_seq: int) -> bool:
+        params = {"who": who, "key": key, "owner": owner, "audit_seq": audit_seq}
+        return bool(tx.rows(self._sql["make_request"], params))
+
+    def answered(self, tx: Transaction, who: str, key: str, audit_seq: int, status: int, answer: str) -> bool:
+        params = {"who": who, "key": key, "audit_seq": audit_seq, "status": status, "answer": answer}
+        return bool(tx.rows(self._sql["answer_request"], params))
+
+    def let_go(self, tx: Transaction, who: str, key: str, audit_seq: int) -> None:
+        tx.run(self._sql["let_go_of_request"], {"who": who, "key": key, "audit_seq": audit_seq})
+
+    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
+        return tx.run(self._sql["forget_requests"], {"older_than": older_than_us, "limit": limit})
+
+
+LONGEST = 500
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """What somebody asks for: who, how they were known, what, about what, in which request."""
+
+    who: str
+    by: str
+    what: str
+    subject: str
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A row of the trail."""
+
+    seq: int
+    at: datetime
+    who: str
+    by: str
+    what: str
+    subject: str
+    outcome: ChangeOutcome
+    reason: str
+    request: str
+
+
+class AuditStore:
+    """Writes and reads the trail inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.access", "audit", database.dialect)
+
+    def add(
+        self, tx: Transaction, asked: AuditRequest, outcome: ChangeOutcome = ChangeOutcome.BEGUN, reason: str = ""
+    ) -> int:
+        """A new row; returns its number."""
+        params = {
+            "who": storable(asked.who)[:LONGEST],
+            "known_by": storable(asked.by)[:LONGEST],
+            "what": storable(asked.what)[:LONGEST],
+            "subject": storable(asked.subject)[:LONGEST],
+            "outcome": outcome,
+            "reason": storable(reason)[:LONGEST],
+            "request": storable(asked.request)[:LONGEST],
+        }
+        return int(tx.rows(self._sql["add_row"], params)[0][0])
+
+    def end(self, tx: Transaction, seq: int, outcome: ChangeOutcome, reason: str = "") -> bool:
+        """What came of it; false when that was known before."""
+        params = {"seq": seq, "outcome": outcome, "reason": storable(reason)[:LONGEST]}
+        return bool(tx.rows(self._sql["end_row"], params))
+
+    def page(
+        self, tx: Transaction, *, limit: int, before: int | None, who: str | None, subject: str | None
+    ) -> list[AuditRow]:
+        """The newest first; by person or by what it is about."""
+        # A query for each filter, since one for all could use no index.
+        query = "list_rows_of_subject" if subject else "list_rows_of_who" if who else "list_rows"
+        named = {
+            "who": None if who is None else storable(who),
+            "subject": None if subject is None else storable(subject),
+        }
+        return [_row(row) for row in tx.rows(self._sql[query], {"limit": limit, "before": before, **named})]
+
+    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
+        return tx.run(self._sql["forget_rows"], {"older_than": older_than_us, "limit": limit})
+
+
+def _row(row: Row) -> AuditRow:
+    seq, at, who, by, what, subject, outcome, reason, request = row
+    return AuditRow(seq, to_datetime(at), who, by, what, subject, ChangeOutcome(outcome), reason, request)
+
 
 T = TypeVar("T")
 
@@ -42,7 +212,7 @@ class Idempotency:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ChangeAnswer:
     """What is said to whoever asked."""
 
     status: int
@@ -51,7 +221,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class RequestedChange(Generic[T]):
     """What is to be done, and how the answer is found.
 
     `show` gets what `act` returned, or None when the change was made before and only the answer was lost. An answer
@@ -60,12 +230,12 @@ class Change(Generic[T]):
     """
 
     act: Callable[[], T]
-    show: Callable[[T | None], Answer]
+    show: Callable[[T | None], ChangeAnswer]
     is_secret: bool = False
     is_repeatable: bool = False
 
 
-class Changes:
+class ChangeService:
     """Makes changes in the name of somebody."""
 
     def __init__(self, database: Database, process_id: Callable[[], str]) -> None:
@@ -78,19 +248,21 @@ class Changes:
         self._lock = threading.Lock()
 
     @contextmanager
-    def recorded(self, asked: Asked) -> Iterator[None]:
+    def recorded(self, asked: AuditRequest) -> Iterator[None]:
         """A change in this block has its row in the trail."""
         with self._database.transaction() as tx:
             seq = self._audit.add(tx, asked)
         with self._ended(seq), alongside(lambda tx: self._done(tx, seq)):
             yield
 
-    def refused(self, asked: Asked, reason: str) -> None:
+    def refused(self, asked: AuditRequest, reason: str) -> None:
         """Somebody asked for something that is not allowed, or cannot be."""
         with self._database.transaction() as tx:
-            self._audit.add(tx, asked, Outcome.REFUSED, reason)
+            self._audit.add(tx, asked, ChangeOutcome.REFUSED, reason)
 
-    def make(self, asked: Asked, change: Change[T], idempotency: Idempotency | None = None) -> Answer:
+    def make(
+        self, asked: AuditRequest, change: RequestedChange[T], idempotency: Idempotency | None = None
+    ) -> ChangeAnswer:
         """Make the change and say what came of it; with an idempotency key once, however often it is asked for."""
         if idempotency is None:
             with self.recorded(asked):
@@ -103,7 +275,7 @@ class Changes:
                 self.refused(asked, str(error))
                 raise
 
-    def _make_once(self, asked: Asked, change: Change[T], idempotency: Idempotency) -> Answer:
+    def _make_once(self, asked: AuditRequest, change: RequestedChange[T], idempotency: Idempotency) -> ChangeAnswer:
         seq, found = self._take(asked, idempotency)
         if found is not None:
             return self._again(asked.who, idempotency.key, found, change)
@@ -120,7 +292,7 @@ class Changes:
         crash.here(CrashPoint.REQUEST_MADE)
         return self._keep(asked.who, idempotency.key, seq, change.show(made), change.is_secret)
 
-    def _take(self, asked: Asked, idempotency: Idempotency) -> tuple[int, StoredRequest | None]:
+    def _take(self, asked: AuditRequest, idempotency: Idempotency) -> tuple[int, StoredRequest | None]:
         """The row in the trail of a request that is ours now; or one that was made before."""
         who, key, me = asked.who, idempotency.key, self._process_id()
         left_behind = (me, self._dead_owner(who, key))  # of this process's own, `_alone` lets one thread in
@@ -150,14 +322,14 @@ class Changes:
         with self._database.beats.glance() as tx:
             return found.owner if not self._processes.living(tx, [found.owner]) else None
 
-    def _again(self, who: str, key: str, found: StoredRequest, change: Change[T]) -> Answer:
+    def _again(self, who: str, key: str, found: StoredRequest, change: RequestedChange[T]) -> ChangeAnswer:
         if found.status is not None and found.answer is not None:
-            return Answer(found.status, found.answer, is_repeated=True)
+            return ChangeAnswer(found.status, found.answer, is_repeated=True)
         answer = change.show(change.act() if change.is_repeatable else None)
         kept = self._keep(who, key, found.audit_seq, answer, change.is_secret)
-        return Answer(kept.status, kept.body, is_repeated=True)
+        return ChangeAnswer(kept.status, kept.body, is_repeated=True)
 
-    def _keep(self, who: str, key: str, seq: int, answer: Answer, is_secret: bool) -> Answer:
+    def _keep(self, who: str, key: str, seq: int, answer: ChangeAnswer, is_secret: bool) -> ChangeAnswer:
         if not is_secret:
             with self._database.transaction() as tx:
                 self._requests.answered(tx, who, key, seq, answer.status, answer.body)
@@ -182,19 +354,19 @@ class Changes:
         try:
             yield
         except Refused as error:
-            self._end(seq, Outcome.REFUSED, str(error))
+            self._end(seq, ChangeOutcome.REFUSED, str(error))
             raise
         except Exception as error:
-            self._end(seq, Outcome.FAILED, f"{type(error).__name__}: {error}")
+            self._end(seq, ChangeOutcome.FAILED, f"{type(error).__name__}: {error}")
             raise
-        self._end(seq, Outcome.DONE)
+        self._end(seq, ChangeOutcome.DONE)
 
-    def _end(self, seq: int, outcome: Outcome, reason: str = "") -> None:
+    def _end(self, seq: int, outcome: ChangeOutcome, reason: str = "") -> None:
         with self._database.single() as tx:
             self._audit.end(tx, seq, outcome, reason)
 
     def _done(self, tx: Transaction, seq: int) -> None:
-        self._audit.end(tx, seq, Outcome.DONE)
+        self._audit.end(tx, seq, ChangeOutcome.DONE)
 
     def request_made(self, tx: Transaction, who: str, key: str, seq: int) -> None:
         """In the transaction that makes the change; what it raises undoes the change."""
@@ -210,7 +382,7 @@ class Changes:
 class _Hold:
     """A request that this thread is at."""
 
-    def __init__(self, changes: Changes, who: str, key: str, seq: int) -> None:
+    def __init__(self, changes: ChangeService, who: str, key: str, seq: int) -> None:
         self._changes = changes
         self._place = (who, key, seq)
         self._is_made = False

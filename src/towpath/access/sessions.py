@@ -1,25 +1,173 @@
-"""Logging in with a browser: sessions, links that let somebody choose a password, and saved views."""
+"""A session of a browser: what it holds, and one as its row has it.
+
+The browser holds 256 random bits; what they hash to is kept. The token that forms carry is made from the same bits, so
+that a page of somebody else cannot know it and nothing more has to be kept.
+
+The tables `access_session`, `access_link` and `access_view`.
+
+Logging in with a browser: sessions, links that let somebody choose a password, and saved views.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import secrets
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
+from uuid import uuid4
 
-from towpath.access.log_in import LogIn
-from towpath.access.password import stored
-from towpath.access.principal import Principal
-from towpath.access.role import SCOPES, Role
-from towpath.access.session import LONGEST_TOKEN, Session, form_token, new_secret
-from towpath.access.session_store import SessionStore
-from towpath.access.user_store import UserStore
-from towpath.clock import MICROS
-from towpath.db import Database, Transaction
-from towpath.db.by_hand import check_who, check_why, commit_by_hand
-from towpath.db.event_log import EventLog
-from towpath.db.text import storable
-from towpath.errors import BadValue, CommitUnknown, DatabaseUnavailable, NotLoggedIn
-from towpath.events import Event, EventKind
+from towpath.access.keys import hashed
+from towpath.access.login import LogIn
+from towpath.access.roles import SCOPES, Principal, Role
+from towpath.access.users import UserStore, stored
+from towpath.core.clock import MICROS, to_datetime
+from towpath.core.events import Event, EventKind
+from towpath.db import Database, Queries, Transaction
+from towpath.db.database import Row, storable
+from towpath.db.event_log import EventLog, check_who, check_why, commit_by_hand
+from towpath.errors import BadValue, CommitUnknown, DatabaseUnavailable, LinkUsed, NotLoggedIn, UnknownView
 from towpath.settings import AccessSettings
+
+LONGEST_TOKEN = 100
+
+
+def new_secret() -> str:
+    """What a browser, or a link, holds."""
+    return secrets.token_urlsafe(32)
+
+
+def form_token(secret: str) -> str:
+    """What a form of this session carries."""
+    return hmac.new(secret.encode(), b"form", hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class BrowserSession:
+    """One log-in of one browser."""
+
+    id: str
+    user: str
+    address: str
+    browser: str
+    made_us: int
+    seen_us: int
+    expires_us: int
+
+    @property
+    def made_at(self) -> datetime:
+        return to_datetime(self.made_us)
+
+    @property
+    def seen_at(self) -> datetime:
+        return to_datetime(self.seen_us)
+
+    @classmethod
+    def from_row(cls, row: Row) -> BrowserSession:
+        id, *rest = row
+        return cls(str(id), *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionAndUser:
+    """What has to be known to let a session in."""
+
+    session: BrowserSession
+    role: Role
+    is_enabled: bool
+
+
+LONGEST_SHOWN = 200  # of an address or the name of a browser
+MOST_VIEWS = 50
+
+
+class SessionStore:
+    """Reads and changes sessions, links and saved views inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.access", "sessions", database.dialect)
+
+    def add(
+        self, tx: Transaction, secret: str, *, user: str, address: str, browser: str, expires_us: int
+    ) -> BrowserSession:
+        params = {
+            "hash": hashed(secret),
+            "id": str(uuid4()),
+            "user_name": user,
+            "address": storable(address)[:LONGEST_SHOWN],
+            "browser": storable(browser)[:LONGEST_SHOWN],
+            "expires_at": expires_us,
+        }
+        return BrowserSession.from_row(tx.rows(self._sql["add_session"], params)[0])
+
+    def with_user(self, tx: Transaction, secret: str) -> SessionAndUser | None:
+        rows = tx.rows(self._sql["session_with_user"], {"hash": hashed(secret)})
+        if not rows:
+            return None
+        *columns, role, disabled_us = rows[0]
+        return SessionAndUser(BrowserSession.from_row(tuple(columns)), Role(role), disabled_us is None)
+
+    def note_seen(self, tx: Transaction, session: BrowserSession, not_since_us: int, expires_us: int) -> None:
+        tx.run(self._sql["note_seen"], {"id": session.id, "not_since": not_since_us, "expires_at": expires_us})
+
+    def of_user(self, tx: Transaction, user: str, limit: int) -> list[BrowserSession]:
+        """Those that count, the newest first."""
+        rows = tx.rows(self._sql["list_sessions"], {"user_name": user, "limit": limit})
+        return [BrowserSession.from_row(row) for row in rows]
+
+    def end(self, tx: Transaction, session_id: str) -> None:
+        tx.run(self._sql["end_session"], {"id": session_id})
+
+    def end_all(self, tx: Transaction, user: str, but: str | None = None) -> int:
+        """None of a user's sessions counts any more, but this one."""
+        nobody = "00000000-0000-0000-0000-000000000000"
+        return tx.run(self._sql["end_sessions_of_user"], {"user_name": user, "but": but or nobody})
+
+    def forget(self, tx: Transaction, limit: int) -> int:
+        return tx.run(self._sql["forget_sessions"], {"limit": limit})
+
+    # Links
+
+    def add_link(self, tx: Transaction, secret: str, *, user: str, made_by: str, expires_us: int) -> None:
+        tx.run(self._sql["void_links"], {"user_name": user})
+        params = {"hash": hashed(secret), "user_name": user, "made_by": storable(made_by), "expires_at": expires_us}
+        tx.run(self._sql["add_link"], params)
+
+    def link_user(self, tx: Transaction, secret: str) -> str:
+        """Whom a link lets in; raises `LinkUsed`."""
+        rows = tx.rows(self._sql["link_user"], {"hash": hashed(secret)})
+        if not rows:
+            raise LinkUsed()
+        return str(rows[0][0])
+
+    def use_link(self, tx: Transaction, secret: str) -> str:
+        """The same, and it is used up."""
+        rows = tx.rows(self._sql["use_link"], {"hash": hashed(secret)})
+        if not rows:
+            raise LinkUsed()
+        return str(rows[0][0])
+
+    def forget_links(self, tx: Transaction, limit: int) -> int:
+        return tx.run(self._sql["forget_links"], {"limit": limit})
+
+    # Saved views
+
+    def save_view(self, tx: Transaction, user: str, name: str, address: str) -> None:
+        if tx.rows(self._sql["count_views"], {"user_name": user, "name": name})[0][0] >= MOST_VIEWS:
+            raise BadValue(f"there are {MOST_VIEWS} saved views, which is the most; delete one")
+        tx.run(self._sql["save_view"], {"user_name": user, "name": name, "address": address})
+
+    def views(self, tx: Transaction, user: str) -> list[tuple[str, str]]:
+        """Name and address of each."""
+        rows = tx.rows(self._sql["list_views"], {"user_name": user, "limit": MOST_VIEWS})
+        return [(str(name), str(address)) for name, address in rows]
+
+    def delete_view(self, tx: Transaction, user: str, name: str) -> None:
+        if not tx.rows(self._sql["delete_view"], {"user_name": user, "name": name}):
+            raise UnknownView(name)
+
 
 SEEN_NOTED_EVERY_S = 60
 MOST_SHOWN = 100
@@ -31,11 +179,11 @@ FIRST_ADMIN = "admin"
 class LoggedIn(NamedTuple):
     """A new session, and what its browser holds: this is the only time that it can be seen."""
 
-    session: Session
+    session: BrowserSession
     secret: str
 
 
-class Visitor(NamedTuple):
+class SessionUser(NamedTuple):
     """Who uses a browser, and the token of that session's forms."""
 
     principal: Principal
@@ -59,7 +207,7 @@ class Sessions:
         with self._database.transaction() as tx:
             return self._begun(tx, user.name, address, browser)
 
-    def by_secret(self, secret: str) -> Visitor:
+    def by_secret(self, secret: str) -> SessionUser:
         """Whose browser holds it; raises `NotLoggedIn`."""
         if not secret or len(secret) > LONGEST_TOKEN or not secret.isascii():
             raise _not_logged_in()
@@ -72,7 +220,7 @@ class Sessions:
             self._note_seen(found.session, now_us)
         session = found.session
         principal = Principal(session.user, found.role, SCOPES[found.role], f"session:{session.id}")
-        return Visitor(principal, form_token(secret))
+        return SessionUser(principal, form_token(secret))
 
     def end(self, principal: Principal) -> None:
         """Log out."""
@@ -83,7 +231,7 @@ class Sessions:
         """In the transaction that changes what a user may do."""
         self._store.end_all(tx, user, but)
 
-    def of_user(self, user: str) -> list[Session]:
+    def of_user(self, user: str) -> list[BrowserSession]:
         with self._database.glance() as tx:
             return self._store.of_user(tx, user, MOST_SHOWN)
 
@@ -160,7 +308,7 @@ class Sessions:
         session = self._store.add(tx, secret, user=user, address=address, browser=browser, expires_us=expires_us)
         return LoggedIn(session, secret)
 
-    def _note_seen(self, session: Session, now_us: int) -> None:
+    def _note_seen(self, session: BrowserSession, now_us: int) -> None:
         # Worth knowing, and not worth refusing a request for.
         with suppress(DatabaseUnavailable, CommitUnknown), self._database.single() as tx:
             not_since_us = now_us - SEEN_NOTED_EVERY_S * MICROS

@@ -16,13 +16,12 @@ durable state, and a person can read it there.
    from the beginning, or fail. Nobody else frees it.
 """
 
-from towpath.actors.actor import Actor
-from towpath.actors.actors import Actors
-from towpath.actors.next_step import Sleep, Wait
-from towpath.actors.schedule_rhythm import Daily, Interval, Since, Window
-from towpath.actors.spawned_job import Job
-from towpath.actors.spawner import Spawner
-from towpath.actors.state import End, Failed, Resume, state
+from towpath.actors.actor import Actor, End, Failed, Resume, Sleep, Wait, state
+from towpath.actors.schedules.model import Daily, Interval, Since, Window
+from towpath.actors.service import Actors
+from towpath.actors.spawner.job import Job
+from towpath.actors.spawner.spawner import Spawner
+from towpath.actors.spawner.store import spawned_of
 from towpath.actors.turn import Turn
 
 __all__ = [
@@ -40,5 +39,6 @@ __all__ = [
     "Turn",
     "Wait",
     "Window",
+    "spawned_of",
     "state",
 ]

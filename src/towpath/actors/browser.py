@@ -1,29 +1,39 @@
-"""Reading actors as people do: how many are where, what one waits for, whom it called, where it failed."""
+"""Reading actors as people do: how many are where, what one waits for, whom it called, where it failed.
+
+One look at an instance: all that is told of it, read at once.
+
+How far spawned processes are with what actors have ordered of them.
+
+The runs of an instance, as its messages tell them: each begins with a start; a state names the one before it.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
 
+from towpath.actors.actor import End, Failed
 from towpath.actors.definition import Definition
-from towpath.actors.instance import Instance
-from towpath.actors.parts import Parts
-from towpath.actors.phase import Phase
-from towpath.actors.planning import TIMED_OUT, WAITS
-from towpath.actors.state import Failed
-from towpath.clock import MICROS
-from towpath.db import Queries
+from towpath.actors.engine.plan import TIMED_OUT, WAITS
+from towpath.actors.instance import Instance, Phase, inbox_of
+from towpath.actors.instance_store import ActorContext
+from towpath.core.clock import MICROS, to_datetime
+from towpath.db import Database, Queries
+from towpath.db.event_log import StoredEvent
 from towpath.errors import NotFailed
-from towpath.queue.message import Message
-from towpath.queue.state import MessageState
+from towpath.queue.model import Message
+from towpath.queue.states import MessageState
 
 MOST_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OpenRequest:
     """A message whose answer an instance waits for. Without an inbox, it is gone."""
 
     id: str
@@ -32,10 +42,10 @@ class Question:
     state: MessageState | None
 
 
-class Browser:
+class ActorBrowser:
     """Looks and never touches."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ActorContext) -> None:
         self._parts = parts
         self._sql = Queries("towpath.actors", "browser", parts.database.dialect, fragments="instances")
 
@@ -47,12 +57,12 @@ class Browser:
                 found[actor][Phase(phase)] = count
         return dict(found)
 
-    def questions(self, instance: Instance, limit: int = MOST_SHOWN) -> list[Question]:
+    def questions(self, instance: Instance, limit: int = MOST_SHOWN) -> list[OpenRequest]:
         """What an instance waits for, the unanswered first."""
         with self._parts.database.glance() as tx:
             rows = tx.rows(self._sql["waits"], {"inbox": instance.inbox, "limit": limit})
         return [
-            Question(str(id), bool(is_answered), inbox, None if state is None else MessageState(state))
+            OpenRequest(str(id), bool(is_answered), inbox, None if state is None else MessageState(state))
             for id, is_answered, inbox, state in rows
         ]
 
@@ -104,3 +114,135 @@ def _waited_in_vain(message: Message) -> bool:
     """Whether it never ran, since its answers did not come: alone it would find none."""
     is_timed_out = message.state is MessageState.OK and message.reason == TIMED_OUT
     return WAITS in message.headers and (is_timed_out or message.attempts == 0)
+
+
+MOST_EVENTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceView:
+    """An instance with what is around it."""
+
+    instance: Instance
+    head: Message | None  # its present state; of one at rest, the last one
+    failed: Message | None  # the state in which it failed
+    questions: list[OpenRequest]
+    children: list[Instance]
+    history: list[Message]  # the newest first
+    events: list[StoredEvent]
+
+    @property
+    def untaken(self) -> list[Message]:
+        """Starts that no process has looked at yet."""
+        return [each for each in self.history if each.related_id is None and each.state is MessageState.NEW]
+
+
+def view_instance(parts: ActorContext, actor: str, name: str, last: int) -> InstanceView | None:
+    """With the last messages of its history; None when there is no such instance."""
+    browser = ActorBrowser(parts)
+    with parts.database.glance() as tx:
+        instance = parts.instances.read(tx, inbox_of(actor, name))
+    if instance is None:
+        return None
+    with parts.database.read() as tx:
+        events = parts.event_log.page(tx, limit=MOST_EVENTS, subject=instance.name)
+        history = parts.queue.messages.page(tx, limit=last, inbox=instance.inbox) if last else []
+    return InstanceView(
+        instance,
+        browser.head(instance),
+        _failed(browser, instance),
+        browser.questions(instance),
+        browser.children(instance),
+        history,
+        events,
+    )
+
+
+def _failed(browser: ActorBrowser, instance: Instance) -> Message | None:
+    """None too when its messages are past their retention time."""
+    if instance.phase is not Phase.FAILED:
+        return None
+    try:
+        return browser.failed_state(instance)
+    except NotFailed:
+        return None
+
+
+MOST = 500
+
+
+class SpawnedProgress(NamedTuple):
+    """A message that a spawned process works on."""
+
+    spawner: str  # the inbox of the instance that has spawned it
+    message_id: str
+    percent: float
+    stage: str
+    told_at: datetime | None
+    waiting: str | None  # the inbox of the instance that waits for it
+
+
+def progress(database: Database, limit: int = MOST) -> list[SpawnedProgress]:
+    """Of all that work on something now."""
+    sql = Queries("towpath.actors", "progress", database.dialect)
+    with database.glance() as tx:
+        rows = tx.rows(sql["progress"], {"limit": limit})
+    return [
+        SpawnedProgress(spawner, str(message_id), percent or 0.0, stage or "", told and to_datetime(told), waiting)
+        for spawner, message_id, percent, stage, told, waiting in rows
+    ]
+
+
+class RunOutcome(StrEnum):
+    """What came of a run."""
+
+    SENT = "sent"  # its start waits for a process that takes it
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+    REFUSED = "refused"  # the start was not let in
+
+
+@dataclass(frozen=True, slots=True)
+class ActorRun:
+    """From a start to the last message that is known."""
+
+    start: Message
+    last: Message
+    states: int  # that it went through: the start only lets it in
+
+    @property
+    def id(self) -> str:
+        return self.start.id
+
+    @property
+    def outcome(self) -> RunOutcome:
+        if self.start is self.last and self.start.state is MessageState.NEW:
+            return RunOutcome.SENT
+        if self.start is self.last and self.start.state in (MessageState.ERR, MessageState.DEAD):
+            return RunOutcome.REFUSED
+        if self.last.state is MessageState.OK and self.last.function in (End.__name__, Failed.__name__):
+            return RunOutcome.ENDED if self.last.function == End.__name__ else RunOutcome.FAILED
+        if self.last.state in (MessageState.ERR, MessageState.DEAD):
+            return RunOutcome.FAILED
+        return RunOutcome.RUNNING
+
+    @property
+    def ended_at(self) -> datetime | None:
+        return None if self.outcome in (RunOutcome.SENT, RunOutcome.RUNNING) else self.last.updated_at
+
+
+def runs_of(history: Iterable[Message]) -> list[ActorRun]:
+    """The runs whose start is among these messages, newest first as they are."""
+    runs: dict[str, ActorRun] = {}
+    run_of: dict[str, str] = {}
+    for message in reversed(list(history)):
+        run_id = message.id if message.related_id is None else run_of.get(message.related_id)
+        if run_id is None:
+            continue  # its start is older than what was read
+        run_of[message.id] = run_id
+        known = runs.get(run_id)
+        runs[run_id] = (
+            ActorRun(message, message, 0) if known is None else ActorRun(known.start, message, known.states + 1)
+        )
+    return list(runs.values())[::-1]

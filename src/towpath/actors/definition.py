@@ -18,9 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 from pydantic_core import PydanticSerializationError
 
-from towpath.actors.actor import Actor
-from towpath.actors.next_step import Sleep, Wait
-from towpath.actors.state import TERMINAL, Resume, resume_of
+from towpath.actors.actor import TERMINAL, Actor, Resume, Sleep, Wait, resume_of
 from towpath.errors import BadActor, BadState
 
 LONGEST_NAME = 60

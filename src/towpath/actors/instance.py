@@ -1,15 +1,77 @@
-"""One instance of an actor: as its row has it, and what it is called."""
+"""One instance of an actor: as its row has it, and what it is called.
+
+Where an instance is, and every move between. The chart in docs/reference/states.md is held equal to this.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import NamedTuple
 
-from towpath.actors.phase import LIVE, Phase
-from towpath.clock import to_datetime
+from towpath.core.clock import to_datetime
 from towpath.db.database import Row
 from towpath.errors import BadName, NotRunning
 from towpath.queue.payload import ACTORS, check_name
+
+
+class Phase(StrEnum):
+    """Where an instance is."""
+
+    IDLE = "idle"  # known, and never started
+    READY = "ready"  # its state may run, and nobody has it
+    RUNNING = "running"  # a process has it
+    SLEEPING = "sleeping"  # its state runs when its time comes
+    WAITING = "waiting"  # its state runs when answers are there, or when it has waited long enough
+    ENDED = "ended"  # done; may be started again
+    FAILED = "failed"  # it could not go on, and somebody should look; may be started again
+
+
+class PhaseMove(StrEnum):
+    """What can happen to an instance. The value is the label of its arrow in the chart."""
+
+    START = "started"
+    CLAIM = "claimed"
+    GO_ON = "next state"
+    SLEEP = "sleeps"
+    WAIT = "waits"
+    ANSWERED = "answered"
+    WAKE = "woken"  # by a person, before its time
+    END = "ended"
+    FAIL = "failed"
+    YIELD = "made way"  # disabled, or this process is stopping
+    ABORT = "aborted"  # by a person or with its parent: it fails when its clean-up has run
+    REVIVE = "owner died"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseArrow:
+    """One move: from which phases, to which."""
+
+    sources: tuple[Phase, ...]
+    target: Phase
+
+
+_IDLE, _READY, _RUNNING, _SLEEPING, _WAITING, _ENDED, _FAILED = Phase
+LIVE = (_READY, _RUNNING, _SLEEPING, _WAITING)
+AT_REST = (_IDLE, _ENDED, _FAILED)
+
+MOVES: dict[PhaseMove, PhaseArrow] = {
+    PhaseMove.START: PhaseArrow(AT_REST, _READY),
+    PhaseMove.CLAIM: PhaseArrow((_READY, _SLEEPING, _WAITING), _RUNNING),
+    PhaseMove.GO_ON: PhaseArrow((_RUNNING,), _RUNNING),
+    PhaseMove.SLEEP: PhaseArrow((_RUNNING,), _SLEEPING),
+    PhaseMove.WAIT: PhaseArrow((_RUNNING,), _WAITING),
+    PhaseMove.ANSWERED: PhaseArrow((_WAITING,), _READY),
+    PhaseMove.WAKE: PhaseArrow((_SLEEPING,), _READY),
+    PhaseMove.END: PhaseArrow((_RUNNING,), _ENDED),
+    PhaseMove.FAIL: PhaseArrow((_RUNNING,), _FAILED),
+    PhaseMove.YIELD: PhaseArrow((_RUNNING,), _READY),
+    PhaseMove.ABORT: PhaseArrow((_READY, _SLEEPING, _WAITING), _READY),
+    PhaseMove.REVIVE: PhaseArrow((_RUNNING,), _READY),
+}
+
 
 MAIN = "main"
 REPLY = "//reply"

@@ -1,18 +1,26 @@
-"""The tables `actor`, `actor_instance` and `actor_wait`."""
+"""The tables `actor`, `actor_instance` and `actor_wait`.
+
+What every piece of the actors is made of.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from towpath.actors.instance import Instance, inbox_of
-from towpath.actors.phase import Phase
-from towpath.clock import to_datetime
+from towpath.actors.instance import Instance, Phase, inbox_of
+from towpath.core.clock import to_datetime
+from towpath.core.events import Events
 from towpath.db import Database, Queries, Transaction
-from towpath.db.text import storable
+from towpath.db.database import storable
+from towpath.db.event_log import EventLog
+from towpath.db.processes import Process, ProcessStore
+from towpath.queue.held_messages import HeldMessages
+from towpath.queue.store import QueueContext as QueueParts
+from towpath.settings import ActorSettings, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +191,19 @@ def _row(head_id: str | None, to: Instance) -> list[Any]:
 
 def _json(texts: Collection[str]) -> str:
     return json.dumps(sorted(texts))
+
+
+@dataclass(frozen=True, slots=True)
+class ActorContext:
+    """Made once, by `Actors`, and handed to each of its pieces."""
+
+    database: Database
+    settings: ActorSettings
+    events: Events
+    event_log: EventLog
+    queue: QueueParts
+    instances: InstanceStore
+    held: HeldMessages
+    processes: ProcessStore
+    process: Callable[[], Process]
+    all_settings: Settings  # for processes that are started from here

@@ -1,19 +1,82 @@
-"""One run of the code of a state: what it may ask, and what it sends when it is done."""
+"""One run of the code of a state: what it may ask, and what it sends when it is done.
+
+A start: the message that begins a run, to an instance that is made known by it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Unpack
 
+from pydantic import TypeAdapter
+
 from towpath.actors.actor import Actor
-from towpath.actors.instance import Instance
-from towpath.actors.parts import Parts
-from towpath.actors.starting import PARENT, TIED, Start, send_start
+from towpath.actors.definition import Definition, define
+from towpath.actors.instance import Instance, inbox_of
+from towpath.actors.instance_store import ActorContext
 from towpath.db import Transaction
-from towpath.queue.message import Answer, Message
+from towpath.errors import BadState
+from towpath.queue.model import Answer, Message
 from towpath.queue.outbox import Options, Outbox
 from towpath.queue.payload import check_name, new_id, to_json
+from towpath.queue.states import OnOwnerDeath
+
+PARENT = "towpath.parent"
+TIED = "towpath.tied"
+ACTOR_INBOX_ATTEMPTS = 1_000_000  # nobody but a host counts them
+
+
+@dataclass(frozen=True)
+class ActorStart:
+    """Which actor is to run, from which state."""
+
+    actor: str
+    instance: str
+    function: str
+    payload: Any
+
+    @property
+    def inbox(self) -> str:
+        return inbox_of(self.actor, self.instance)
+
+    @classmethod
+    def of(cls, actor: type[Actor] | Definition, state: Any, instance: str) -> ActorStart:
+        """Checked as far as it can be; without a state it is the first one, without fields."""
+        definition = actor if isinstance(actor, Definition) else define(actor)
+        if state is None:
+            kind = definition.first
+            kind.read({})
+            return cls(definition.name, instance, kind.name, {})
+        kind = definition.kind_of(state)
+        return cls(definition.name, instance, kind.name, kind.write(state))
+
+    @classmethod
+    def by_name(cls, actor: str, state: Any, instance: str) -> ActorStart:
+        """Of an actor whose code is elsewhere: its own process checks what it is sent."""
+        if state is None or isinstance(state, type):
+            raise BadState(f"say with which state {actor} starts: its code is not here")
+        return cls(actor, instance, type(state).__name__, TypeAdapter(type(state)).dump_python(state, mode="json"))
+
+
+def send_start(
+    parts: ActorContext,
+    tx: Transaction,
+    outbox: Outbox,
+    start: ActorStart,
+    *,
+    message_id: str,
+    wants_answer: bool,
+    headers: Mapping[str, Any] | None = None,
+) -> None:
+    """Make the instance known and send it its start."""
+    # The inbox first: the janitor, who may be deleting both, lets go of it when it is done.
+    parts.queue.inboxes.register(tx, start.inbox, OnOwnerDeath.AGAIN, ACTOR_INBOX_ATTEMPTS)
+    parts.instances.register(tx, start.actor, start.instance)
+    send = outbox.send if wants_answer else outbox.notice
+    send(start.inbox, start.function, start.payload, tx=tx, message_id=message_id, headers=headers)
+
 
 Effect = Callable[[Transaction], None]
 
@@ -25,7 +88,7 @@ class Turn:
     code raises or its process dies, nothing.
     """
 
-    def __init__(self, parts: Parts, instance: Instance, message: Message) -> None:
+    def __init__(self, parts: ActorContext, instance: Instance, message: Message) -> None:
         self._parts = parts
         self._instance = instance
         self._message = message
@@ -53,7 +116,7 @@ class Turn:
         return self._message.attempts
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> ActorContext:
         """For the actors that Towpath itself has."""
         return self._parts
 
@@ -125,7 +188,7 @@ class Turn:
     ) -> str:
         message_id = new_id()
         name = instance or message_id
-        start = Start.by_name(actor, state, name) if isinstance(actor, str) else Start.of(actor, state, name)
+        start = ActorStart.by_name(actor, state, name) if isinstance(actor, str) else ActorStart.of(actor, state, name)
         to_json(start.payload, self._parts.queue.settings.max_payload_bytes)
         headers = {PARENT: self._instance.inbox, TIED: is_tied}
 

@@ -8,8 +8,8 @@ all are gone. Whoever dies in between leaves a row that is still true, and the n
 same data set again means the same id, and `sweep` ends the deletions that were begun.
 """
 
-from towpath.catalog.data_set import DataSet, Lineage
-from towpath.catalog.data_sets import DataSets
-from towpath.catalog.state import DataSetState
+from towpath.catalog.data_sets.directory import directory_of, make_directory, place_of
+from towpath.catalog.data_sets.service import DataSets
+from towpath.catalog.data_sets.store import DataSet, DataSetState, Lineage
 
-__all__ = ["DataSet", "DataSetState", "DataSets", "Lineage"]
+__all__ = ["DataSet", "DataSetState", "DataSets", "Lineage", "directory_of", "make_directory", "place_of"]

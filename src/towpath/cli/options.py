@@ -1,12 +1,30 @@
-"""Options that several commands share."""
+"""Options that several commands share.
+
+Options that several commands share, written down once: a dataclass, whose fields are the options.
+
+A command that is `spread` takes the dataclass as one parameter; Typer sees its fields in that place.
+
+Asking the person at the terminal before something that cannot be taken back.
+
+Times and ages as people type them.
+"""
 
 from __future__ import annotations
 
 import getpass
+import inspect
 import os
-from typing import Annotated
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
+
+from towpath.cli.context import UsageError
 
 MOST_ROWS = 10_000
 DEFAULT_ROWS = 50
@@ -46,3 +64,107 @@ Who = Annotated[
     ),
 ]
 MessageId = Annotated[str, typer.Argument(metavar="MESSAGE", show_default=False, help="The message's id.")]
+
+
+T = TypeVar("T")
+
+
+def spread(command: Callable[..., T]) -> Callable[..., T]:
+    """The command with an option for each field of those of its parameters that are dataclasses."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if is_dataclass(hint) and isinstance(hint, type)}
+
+    @wraps(command)
+    def called(**given: Any) -> T:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        return command(**given)
+
+    parameters = [
+        each for one in inspect.signature(command).parameters.values() for each in _spread(one, groups, hints)
+    ]
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
+
+
+def _spread(one: inspect.Parameter, groups: dict[str, type], hints: dict[str, Any]) -> Iterator[inspect.Parameter]:
+    if one.name not in groups:
+        yield one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        return
+    annotations = get_type_hints(groups[one.name], include_extras=True)
+    for field in fields(groups[one.name]):
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=annotations[field.name]
+        )
+
+
+def _default(field: Field[Any]) -> Any:
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def confirm(question: str, refusal: str) -> None:
+    """Go on when the person agrees; `Refused` with that text otherwise. Without a terminal there is nobody to ask."""
+    from towpath.errors import Refused
+
+    if not sys.stdin.isatty():
+        raise UsageError("nobody is there to ask: say --yes")
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    if not agreed:
+        raise Refused(refusal)
+
+
+_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+NEVER = "never"
+
+
+def is_age(text: str) -> bool:
+    return _AGE.fullmatch(text) is not None
+
+
+def parse_age_s(text: str, option: str) -> float | str:
+    """`90s`, `15m`, `12h`, `7d`, or `never`."""
+    if text == NEVER:
+        return NEVER
+    found = _AGE.fullmatch(text)
+    if not found or float(found[1]) == 0:
+        raise UsageError(f"{option} {text!r} is not an age such as 90s, 15m, 12h or 7d, or {NEVER}")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def parse_time_ms(text: str, option: str, now_ms: int) -> int:
+    """An age (`15m`: so long ago), a date or time of ISO 8601 (UTC unless it says otherwise), or milliseconds."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    if found := _AGE.fullmatch(text):
+        return max(0, now_ms - round(float(found[1]) * _SECONDS[found[2]] * 1000))
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text!r} is not a time such as 2026-01-31T10:00:00Z, 2026-01-31 or 15m (ago)"
+        ) from None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return max(0, int(at.timestamp() * 1000))
+
+
+def age_text(seconds: float | None) -> str:
+    """An age as it would be typed."""
+    if seconds is None:
+        return NEVER
+    for unit in ("d", "h", "m"):
+        if seconds >= _SECONDS[unit] and seconds % _SECONDS[unit] == 0:
+            return f"{seconds / _SECONDS[unit]:g}{unit}"
+    return f"{seconds:g}s"
+
+
+def shown_time(timestamp_ms: int) -> str:
+    """A record's time in UTC to the millisecond; a number where no calendar has it."""
+    try:
+        return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d}"
+    except (ValueError, OverflowError, OSError):
+        return str(timestamp_ms)

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
-from towpath.exact_json import to_json
+from towpath.core.exact_json import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+
 
 WITHOUT_LIMIT = 100_000
 NARROWEST = 4
@@ -63,8 +64,6 @@ def plain(text: str) -> str:
 
 
 # JSON
-
-
 def pretty(value: Any) -> str:
     """JSON over several lines, safe to show."""
     return "\n".join(map(plain, to_json(value, indent="  ").split("\n")))
@@ -75,8 +74,6 @@ def print_json(value: Any) -> None:
 
 
 # Tables
-
-
 @dataclass(frozen=True)
 class Column:
     """A column of a table. It is cut when there is too little room."""
@@ -163,7 +160,6 @@ def print_older(cursor: object | None) -> None:
 
 
 # Sizes
-
 _SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -173,7 +169,6 @@ def size_text(count: float) -> str:
 
 
 # Times
-
 _UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 

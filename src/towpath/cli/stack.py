@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from towpath.cli.failures import FAILED, UsageError, say
-from towpath.cli.given import Given
+from towpath.cli.context import FAILED, CliContext, UsageError, say
 from towpath.cli.options import AsJson
 from towpath.cli.output import Column, print_json, print_table
 from towpath.errors import TowpathError
-from towpath.stack.server_name import ServerName, ServerState
+from towpath.stack.model import ServerName, ServerState
 
 if TYPE_CHECKING:
     from towpath.stack.stack import Stack, Status
+
 
 app = typer.Typer(help="Real servers on this machine, without Docker: start, see, stop them.", no_args_is_help=True)
 
@@ -65,8 +65,8 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start servers and wait until they answer. Fetches what is not there yet, once. They run until `down`."""
-    from towpath.cli import stack_profile
-    from towpath.cli.stack_show import Show
+    from towpath.cli import stack_views as stack_profile
+    from towpath.cli.stack_views import StartDisplay
 
     wanted = list(ServerName) if all_ else list(dict.fromkeys(names or []))
     if not wanted:
@@ -75,7 +75,7 @@ def up(
     if write:
         stack_profile.check(Path.cwd())
     stack = _stack(ctx)
-    with Show() as audience:
+    with StartDisplay() as audience:
         stack.up(wanted, ports, workers, audience)
     faults = _Faults()
     found = _look(stack, stack.there(), faults)
@@ -112,7 +112,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines are written, until Ctrl-C.")] = False,
 ) -> None:
     """What the servers have written."""
-    from towpath.cli.stack_logs import show
+    from towpath.cli.stack_views import show
 
     stack = _stack(ctx)
     faults = _Faults()
@@ -129,10 +129,10 @@ def logs(
 @app.command()
 def down(ctx: typer.Context, names: Names = None) -> None:
     """Stop servers. Their data stay."""
-    from towpath.cli.stack_show import Show
+    from towpath.cli.stack_views import StartDisplay
 
     stack, faults = _stack(ctx), _Faults()
-    with Show() as audience:
+    with StartDisplay() as audience:
         for name in names or stack.there():
             with faults.of_one():
                 was_running = stack.down(name, audience)
@@ -147,7 +147,7 @@ def reset(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Stop servers and delete their data."""
-    from towpath.cli.stack_show import Show
+    from towpath.cli.stack_views import StartDisplay
 
     stack = _stack(ctx)
     here = stack.there()
@@ -158,7 +158,7 @@ def reset(
     if not yes and not _agreed(f"Stop {', '.join(wanted)} and delete all their data?"):
         typer.echo("nothing was changed")
         return
-    with Show() as audience:
+    with StartDisplay() as audience:
         for name in wanted:
             stack.reset(name, audience)
             typer.echo(f"{name} is stopped and its data are deleted")
@@ -195,7 +195,7 @@ def _look(stack: Stack, names: Sequence[ServerName], faults: _Faults) -> list[St
 def _stack(ctx: typer.Context) -> Stack:
     from towpath.stack.stack import Stack
 
-    settings = ctx.ensure_object(Given).settings()
+    settings = ctx.ensure_object(CliContext).settings()
     return Stack(Path(settings.stack.directory), settings.spark.java_home)
 
 

@@ -19,8 +19,8 @@ And how results get out (`receiving.py`):
 """
 
 from towpath.client.client import Client
-from towpath.client.file_source import FileSource
-from towpath.client.sending import Sent
-from towpath.client.told import NewSender, Page, Place, Result, Session, Upload
+from towpath.client.protocol import NewSender, Result, RowsPage, SenderPosition, Session, Upload
+from towpath.client.sender import Sent
+from towpath.client.sources import FileSource
 
-__all__ = ["Client", "FileSource", "NewSender", "Page", "Place", "Result", "Sent", "Session", "Upload"]
+__all__ = ["Client", "FileSource", "NewSender", "Result", "RowsPage", "SenderPosition", "Sent", "Session", "Upload"]

@@ -8,14 +8,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from towpath.client.address import Address
-from towpath.client.connection import ANSWER_TIMEOUT_S, Connection
-from towpath.client.key import Key
-from towpath.client.patience import FIRST_WAIT_S, LONGEST_WAIT_S, Manners, Patience, Waiting, say_nothing
-from towpath.client.sending import OnSent, Sending, Sent, watch_nothing
-from towpath.client.source import Source
-from towpath.client.told import NewSender, Page, Result, Upload
-from towpath.client.wire import Wire
+from towpath.client.connection import ANSWER_TIMEOUT_S, ClientKey, Connection, ServerAddress
+from towpath.client.protocol import (
+    FIRST_WAIT_S,
+    LONGEST_WAIT_S,
+    GatewayProtocol,
+    NewSender,
+    Result,
+    RetryPolicy,
+    RetryTimer,
+    RowsPage,
+    Upload,
+    Waiting,
+    say_nothing,
+)
+from towpath.client.sender import OnSent, SendRun, Sent, watch_nothing
+from towpath.client.sources import ByteSource
 
 FIRST_PAUSE_S = 0.25
 LONGEST_PAUSE_S = 2.0
@@ -31,7 +39,7 @@ class Client:
     def __init__(
         self,
         server: str,
-        key: str | Key,
+        key: str | ClientKey,
         *,
         ca_file: Path | None = None,
         plain_http: bool = False,
@@ -43,18 +51,18 @@ class Client:
         on_wait: Waiting = say_nothing,
     ) -> None:
         self.server = server
-        self._address = Address(server, ca_file, plain_http)
-        self._key = key if isinstance(key, Key) else Key(key)
-        self._manners = Manners(first_wait_s, longest_wait_s, give_up_after_s)
+        self._address = ServerAddress(server, ca_file, plain_http)
+        self._key = key if isinstance(key, ClientKey) else ClientKey(key)
+        self._manners = RetryPolicy(first_wait_s, longest_wait_s, give_up_after_s)
         self._timeout_s = timeout_s
         self.stop = stop or threading.Event()
         self._on_wait = on_wait
 
     @contextmanager
-    def wire(self, on_wait: Waiting | None = None) -> Iterator[Wire]:
+    def wire(self, on_wait: Waiting | None = None) -> Iterator[GatewayProtocol]:
         """A connection of its own, for one thread."""
-        patience = Patience(self._manners, self.stop, on_wait or self._on_wait)
-        wire = Wire(Connection(self._address, self._timeout_s), self._key, patience)
+        patience = RetryTimer(self._manners, self.stop, on_wait or self._on_wait)
+        wire = GatewayProtocol(Connection(self._address, self._timeout_s), self._key, patience)
         try:
             yield wire
         finally:
@@ -69,7 +77,7 @@ class Client:
         self,
         upload: str,
         sender: str,
-        source: Source,
+        source: ByteSource,
         *,
         zip: bool = False,
         on_sent: OnSent = watch_nothing,
@@ -77,7 +85,7 @@ class Client:
     ) -> Sent:
         """Everything of the source that the server does not have yet, and that this is the end of it."""
         with self.wire(on_wait) as wire:
-            return Sending(wire, upload, sender, source, zip=zip, on_sent=on_sent).run()
+            return SendRun(wire, upload, sender, source, zip=zip, on_sent=on_sent).run()
 
     def status(self, upload: str) -> Upload:
         with self.wire() as wire:
@@ -92,7 +100,7 @@ class Client:
         with self.wire() as wire:
             return wire.results(upload)
 
-    def pages(self, upload: str, query: str, cursor: str | None = None, form: str = "jsonl") -> Iterator[Page]:
+    def pages(self, upload: str, query: str, cursor: str | None = None, form: str = "jsonl") -> Iterator[RowsPage]:
         """The rows of a query as they come, to its end. Acknowledge a page's cursor when its rows are safe."""
         with self.wire() as wire:
             pause_s = FIRST_PAUSE_S

@@ -5,11 +5,11 @@ May import the core modules only. `sqlite3` and `psycopg` are used here and nowh
 
 import typing
 
-from towpath.db.database import Database, Transaction
-from towpath.db.queries import Queries, Query
+from towpath.db.database import Database, Queries, Query, Transaction
 
 if typing.TYPE_CHECKING:
     from towpath.db.open import open_database
+
 
 __all__ = ["Database", "Queries", "Query", "Transaction", "open_database"]
 

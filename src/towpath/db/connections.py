@@ -27,7 +27,7 @@ CLOSING_TIMEOUT_S = 5.0
 FORKING_TIMEOUT_S = 5.0
 
 
-class Held(Generic[C]):
+class HeldConnection(Generic[C]):
     """A thread's connection. Whoever uses it has its lock, so that nobody closes it under a running statement."""
 
     __slots__ = ("__weakref__", "connection", "lock", "pid")
@@ -67,11 +67,11 @@ class Connections(Generic[C]):
         self._connect = connect
         self._is_broken = is_broken
         self._local = threading.local()
-        self._all: weakref.WeakSet[Held[C]] = weakref.WeakSet()
+        self._all: weakref.WeakSet[HeldConnection[C]] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._is_closed = False
-        self._over_fork: list[Held[C]] = []
-        self._stilled: list[Held[C]] = []
+        self._over_fork: list[HeldConnection[C]] = []
+        self._stilled: list[HeldConnection[C]] = []
         self._number = next(_numbers)
         _everyone.add(self)
 
@@ -94,14 +94,14 @@ class Connections(Generic[C]):
         """The connections themselves stay with the parent."""
         self._lock.release()
 
-    def mine(self) -> Held[C]:
+    def mine(self) -> HeldConnection[C]:
         """The connection of this thread."""
-        held: Held[C] | None = getattr(self._local, "held", None)
+        held: HeldConnection[C] | None = getattr(self._local, "held", None)
         if held is not None and held.pid == os.getpid() and not self._is_broken(held.connection):
             return held
         if self._is_closed:
             raise DatabaseError("this database was closed; open it again")
-        opening: Held[C] = Held()
+        opening: HeldConnection[C] = HeldConnection()
         with self._lock:
             self._all.add(opening)
         opening.open(self._connect)

@@ -1,20 +1,26 @@
-"""The `event` table: what happened, kept with the change that it tells of, in one transaction."""
+"""The `event` table: what happened, kept with the change that it tells of, in one transaction.
+
+Changes by hand: who makes one and why is asked of each, and kept with it in one transaction.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
-from towpath.clock import to_datetime, to_micros
-from towpath.db.database import Database, Row, Transaction
-from towpath.db.queries import Queries
-from towpath.db.searching import LAST_SEQ, LOOK_S, SLACK_US, Found, cut, search
-from towpath.db.text import storable
-from towpath.events import Event, Events
+from towpath.core import crash
+from towpath.core.clock import to_datetime, to_micros
+from towpath.core.crash import CrashPoint
+from towpath.core.events import Event, Events
+from towpath.db.database import Database, Queries, Row, Transaction, storable
+from towpath.db.paging import LAST_SEQ, LOOK_S, SLACK_US, SearchPage, cut, search
+from towpath.errors import BadName, BadValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,7 @@ class EventLog:
         since: datetime | None = None,
         until: datetime | None = None,
         look_s: float = LOOK_S,
-    ) -> Found[StoredEvent]:
+    ) -> SearchPage[StoredEvent]:
         """The newest first, as many as are found in a moment: a page may be short and have a `next`."""
         if who is None and since is None and until is None:
             return cut(self.page(tx, limit=limit + 1, before=before, kind=kind, subject=subject), limit)
@@ -121,3 +127,44 @@ class EventLog:
 def _stored(row: Row) -> StoredEvent:
     seq, at, kind, subject, who, why, data = row
     return StoredEvent(seq, to_datetime(at), kind, subject, who, why, json.loads(data))
+
+
+T = TypeVar("T")
+
+
+def check_who(who: str) -> str:
+    """The name, if it is one."""
+    if not who.strip():
+        raise BadName("a change by hand needs the name of the person who makes it")
+    return who
+
+
+def check_why(why: str) -> str:
+    """The reason, if it is one."""
+    if not why.strip():
+        raise BadValue("a change by hand needs a reason: why")
+    return why
+
+
+def commit_by_hand(database: Database, act: Callable[[Transaction], T]) -> T:
+    """Make the change, and write down that it was made."""
+    with database.transaction() as tx:
+        result = act(tx)
+        if (also := _also.get()) is not None:
+            also(tx)
+        crash.here(CrashPoint.OPERATE_BEFORE_COMMIT)
+    crash.here(CrashPoint.OPERATE_AFTER_COMMIT)
+    return result
+
+
+_also: ContextVar[Callable[[Transaction], None] | None] = ContextVar("also", default=None)
+
+
+@contextmanager
+def alongside(also: Callable[[Transaction], None]) -> Iterator[None]:
+    """Whatever is changed by hand in this block, `also` is done in the same transaction; what it raises undoes both."""
+    token = _also.set(also)
+    try:
+        yield
+    finally:
+        _also.reset(token)

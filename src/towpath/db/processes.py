@@ -29,15 +29,13 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from towpath.clock import MICROS, Clock, to_datetime
-from towpath.db import machine
-from towpath.db.database import Database, Row, Transaction
+from towpath.core import os_processes as machine
+from towpath.core.clock import MICROS, Clock, to_datetime
+from towpath.core.events import Event, EventKind, Events
+from towpath.core.service import RoundResult, Service
+from towpath.db.database import Database, Queries, Row, Transaction, storable
 from towpath.db.event_log import EventLog
-from towpath.db.queries import Queries
-from towpath.db.text import storable
 from towpath.errors import ProcessDead
-from towpath.events import Event, EventKind, Events
-from towpath.service import Result, Service
 from towpath.settings import ProcessSettings
 
 logger = logging.getLogger(__name__)
@@ -338,7 +336,7 @@ class Heartbeat(Service):
         self._on_dead = on_dead
         self._also = also
 
-    def run_once(self) -> Result:
+    def run_once(self) -> RoundResult:
         try:
             self._process.renew()
         except ProcessDead:
@@ -346,7 +344,7 @@ class Heartbeat(Service):
             raise
         if self._also is not None:
             self._also()
-        return Result(1, self._process.settings.heartbeat_s)
+        return RoundResult(1, self._process.settings.heartbeat_s)
 
 
 @cache

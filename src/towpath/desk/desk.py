@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from towpath.actors.actors import Actors
+from towpath.actors.service import Actors
 from towpath.db import Database
 from towpath.db.event_log import EventLog
-from towpath.desk.desk_parts import DeskParts, Maker
-from towpath.desk.editing import Editing
-from towpath.desk.job_state import JobKind
-from towpath.desk.jobs import Jobs
-from towpath.desk.looking import Looking
-from towpath.desk.masking import NO_MASKS, Masks, sees_all
-from towpath.desk.operating import Operating
-from towpath.desk.operating_groups import OperatingGroups
+from towpath.desk.actions.actions import JobKind
+from towpath.desk.actions.jobs import JobService
+from towpath.desk.actions.service import CaseActions
+from towpath.desk.case_queries import CaseQueries
+from towpath.desk.context import DeskContext, Maker
+from towpath.desk.edits import CaseEdits
+from towpath.desk.groups.service import GroupActions
+from towpath.desk.masks import NO_MASKS, Masks, sees_all
 from towpath.log.log import Log
 from towpath.settings import Settings
 
@@ -35,13 +35,13 @@ class Desk:
         log: Callable[[], Log],
         makers: Mapping[JobKind, Maker] | None = None,
     ) -> None:
-        parts = DeskParts.of(settings, database, event_log, actors, log, makers or {})
+        parts = DeskContext.of(settings, database, event_log, actors, log, makers or {})
         self._settings = settings.desk
-        self.cases = Looking(parts)
-        self.operate = Operating(parts)
-        self.edits = Editing(parts)
-        self.jobs = Jobs(parts)
-        self.groups = OperatingGroups(parts, self.jobs)
+        self.cases = CaseQueries(parts)
+        self.operate = CaseActions(parts)
+        self.edits = CaseEdits(parts)
+        self.jobs = JobService(parts)
+        self.groups = GroupActions(parts, self.jobs)
 
     def masks_for(self, role: str) -> Masks:
         """What a role may not see."""

@@ -12,19 +12,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from towpath.core.events import Event, EventKind, Events
 from towpath.db import Database
-from towpath.desk.case import ERROR, Body, Case
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.fingerprint import Fingerprint
-from towpath.desk.group_store import GroupStore
-from towpath.desk.selection import Selection
+from towpath.desk.cases.model import ERROR, Body, Case, CaseSelection, CaseState
+from towpath.desk.cases.store import CaseStore
+from towpath.desk.groups.model import Fingerprint
+from towpath.desk.groups.store import GroupStore
 from towpath.errors import CannotRehearse
-from towpath.events import Event, EventKind, Events
-from towpath.flow.codes import ErrorCode
-from towpath.flow.failure import Failure
-from towpath.flow.reentry_record import STAGE, reentry_record
-from towpath.flow.stage_store import StageStore
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.records.reentry import STAGE, reentry_record
+from towpath.flow.stage.store import StageStore
 from towpath.log.record import NewRecord, Record
 from towpath.settings import Settings
 
@@ -32,7 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from towpath.flow.flow import Flow
-    from towpath.flow.rehearsing import Rehearsing
+    from towpath.flow.run.rehearsal import StageRehearsal
+
 
 PORTION = 1_000  # records that are tried at once
 PORTION_BYTES = 16 << 20
@@ -41,7 +39,7 @@ EXAMPLES = 3  # of each verdict
 MOST_CASES = 100_000
 
 
-class Verdict(StrEnum):
+class RehearsalVerdict(StrEnum):
     """What would become of a case."""
 
     LOADS = "would load"
@@ -51,7 +49,7 @@ class Verdict(StrEnum):
     UNTRIED = "was not tried"
 
 
-PASSING = frozenset({Verdict.LOADS, Verdict.FILTERED})
+PASSING = frozenset({RehearsalVerdict.LOADS, RehearsalVerdict.FILTERED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +67,19 @@ class Rehearsed:
     group: int
     flow: str
     version: str
-    counts: Counter[Verdict] = field(default_factory=Counter)
-    examples: dict[Verdict, list[Example]] = field(default_factory=dict)
+    counts: Counter[RehearsalVerdict] = field(default_factory=Counter)
+    examples: dict[RehearsalVerdict, list[Example]] = field(default_factory=dict)
     passing: list[Case] = field(default_factory=list)
     behind_sinks: int = 0  # would load, but a sink has refused them before, and would not be asked now
     is_cut: bool = False  # there are more cases than were tried
 
-    def add(self, case: Case, verdict: Verdict, said: str = "") -> None:
+    def add(self, case: Case, verdict: RehearsalVerdict, said: str = "") -> None:
         self.counts[verdict] += 1
         if len(shown := self.examples.setdefault(verdict, [])) < EXAMPLES:
             shown.append(Example(case, said))
         if verdict in PASSING:
             self.passing.append(case)
-        self.behind_sinks += verdict is Verdict.LOADS and case.output is not None
+        self.behind_sinks += verdict is RehearsalVerdict.LOADS and case.output is not None
 
     @property
     def cases(self) -> int:
@@ -103,7 +101,7 @@ class Rehearsed:
             "flow": self.flow,
             "version": self.version,
             "cases": self.cases,
-            "counts": {verdict.name.lower(): self.counts[verdict] for verdict in Verdict},
+            "counts": {verdict.name.lower(): self.counts[verdict] for verdict in RehearsalVerdict},
             "examples": {
                 verdict.name.lower(): [
                     {"case": each.case.id, "number": each.case.seq, "input": each.case.input, "said": each.said}
@@ -153,7 +151,7 @@ class Rehearsal:
         if (name := self.flow_of(group)) != flow.name:
             raise CannotRehearse(f"group {group} is of the flow {name}, not of {flow.name}")
         found = Rehearsed(group, flow.name, flow.version)
-        stages: dict[tuple[str, str], Rehearsing] = {}
+        stages: dict[tuple[str, str], StageRehearsal] = {}
         for cases in self._portions(group, most):
             for key, some in _by_stage(cases).items():
                 if key not in stages:
@@ -187,21 +185,21 @@ class Rehearsal:
             before = cases[-1].seq
             yield cases
 
-    def _stage(self, flow: Flow, stage: str, topic: str, *, passes_effects: bool) -> Rehearsing:
-        from towpath.flow.rehearsing import Rehearsing, rehearsed_stage  # loads pyspark
+    def _stage(self, flow: Flow, stage: str, topic: str, *, passes_effects: bool) -> StageRehearsal:
+        from towpath.flow.run.rehearsal import StageRehearsal, rehearsed_stage  # loads pyspark
 
         with self._database.read() as tx:
             topics = self._stages.read(tx, flow.name, stage).topics
         tried = rehearsed_stage(flow, stage, topic, passes_effects=passes_effects)
-        return Rehearsing(self._spark(), self._settings, flow, tried, topics)
+        return StageRehearsal(self._spark(), self._settings, flow, tried, topics)
 
-    def _try(self, found: Rehearsed, stage: Rehearsing, cases: Sequence[Case]) -> None:
+    def _try(self, found: Rehearsed, stage: StageRehearsal, cases: Sequence[Case]) -> None:
         """Try some cases of a stage, no more at once than fit into memory with ease."""
         waiting: list[tuple[Case, NewRecord]] = []
         size = 0
         for case, record in self._records(cases, stage.stage.name):
             if isinstance(record, str):
-                found.add(case, Verdict.UNTRIED, record)
+                found.add(case, RehearsalVerdict.UNTRIED, record)
                 continue
             size += len(record.value or b"")
             if waiting and size > PORTION_BYTES:
@@ -235,27 +233,27 @@ class Rehearsal:
         return NewRecord(back.value, back.key, headers)
 
 
-def _tell(found: Rehearsed, stage: Rehearsing, cases: Sequence[tuple[Case, NewRecord]]) -> None:
+def _tell(found: Rehearsed, stage: StageRehearsal, cases: Sequence[tuple[Case, NewRecord]]) -> None:
     tried = stage.run([record for _, record in cases])
     for (case, _), each in zip(cases, tried, strict=True):
         if each is None:
-            found.add(case, Verdict.UNTRIED, "there was no time left to find the record that ends the job")
+            found.add(case, RehearsalVerdict.UNTRIED, "there was no time left to find the record that ends the job")
         elif each.failure is not None:
-            verdict = Verdict.SAME if _is_same_way(case, each.failure) else Verdict.OTHERWISE
+            verdict = RehearsalVerdict.SAME if _is_same_way(case, each.failure) else RehearsalVerdict.OTHERWISE
             found.add(case, verdict, f"{each.failure.step}: {each.failure.exception}: {each.failure.message}")
         elif each.filtered_by is not None:
-            found.add(case, Verdict.FILTERED, f"by {each.filtered_by}")
+            found.add(case, RehearsalVerdict.FILTERED, f"by {each.filtered_by}")
         else:
-            found.add(case, Verdict.LOADS)
+            found.add(case, RehearsalVerdict.LOADS)
 
 
-def _is_same_way(case: Case, failure: Failure) -> bool:
+def _is_same_way(case: Case, failure: RecordFailure) -> bool:
     """Whether it fails for the same cause: frames do not count, since files and functions may be named anew."""
-    before = Failure(ErrorCode(case.code), case.step, case.exception, case.message)
+    before = RecordFailure(ErrorCode(case.code), case.step, case.exception, case.message)
     return _cause(before) == _cause(failure)
 
 
-def _cause(failure: Failure) -> tuple[int, str, str, str]:
+def _cause(failure: RecordFailure) -> tuple[int, str, str, str]:
     found = Fingerprint.of(failure)
     return found.code, found.step, found.exception, found.title
 
@@ -273,5 +271,5 @@ def _by_stage(cases: Sequence[Case]) -> dict[tuple[str, str], list[Case]]:
     return found
 
 
-def _open(group: int) -> Selection:
-    return Selection(group=group, states=(CaseState.OPEN,))
+def _open(group: int) -> CaseSelection:
+    return CaseSelection(group=group, states=(CaseState.OPEN,))

@@ -12,26 +12,47 @@ def label(view):
     return {**view, "section": view["url"].split("/")[1]}
 
 flow.load(label, index("views", id="{visitor}-{at}"))
+
+Finding a flow: `module:flow`, `path/to/file.py:flow`, or the module or file alone when it has one flow.
+
+It is seen from the working directory.
 """
 
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Literal, TypeVar
 
+from towpath.core.user_code import import_user_module
 from towpath.errors import BadFlow
-from towpath.flow.closing_step import ClosingStep, names
-from towpath.flow.graph import Stage, checked_stages
-from towpath.flow.nodes import AnyOf, Branch, Each, Expectation, Fork, Forked, Node, Output, Source, Step
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.documents.reader import Duplicates
+from towpath.flow.documents.schema import Extra
+from towpath.flow.graph.nodes import (
+    TYPE_FIELD,
+    AnyOf,
+    Branch,
+    ClosingStep,
+    Each,
+    Expectation,
+    Fork,
+    Forked,
+    InputFilter,
+    Node,
+    Output,
+    Source,
+    Step,
+    names,
+)
+from towpath.flow.graph.sources import SchemaLike, Sources, TopicReference
+from towpath.flow.graph.stages import Stage, checked_stages
 from towpath.flow.sinks.sink import Sink
-from towpath.flow.sources import SchemaLike, Sources
-from towpath.flow.strategy import Strategy
-from towpath.flow.takes import TYPE_FIELD, Takes
-from towpath.flow.text.reading import Duplicates
-from towpath.flow.text.schema import Extra
-from towpath.flow.topic_reference import TopicReference
 from towpath.policy import Rule, Said
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
@@ -100,7 +121,7 @@ class Flow(Sources):
         def made(function: Callable[..., Any]) -> Step:
             above = self._inputs(inputs, schema, extra, duplicates)
             called = self._free_name(name or function.__name__)
-            takes = Takes.of(called, topics, types, self.type_field)
+            takes = InputFilter.of(called, topics, types, self.type_field)
             step = Step(called, above, function, _expectations(function), takes, deterministic)
             self.nodes.append(step)
             return step
@@ -139,7 +160,7 @@ class Flow(Sources):
                 raise BadFlow(f"each {called!r}: timeout_s must be above 0, not {timeout_s!r}")
             above = self._inputs(inputs, schema, extra, duplicates)
             wants = len(inspect.signature(function).parameters) > 1
-            takes = Takes.of(called, topics, types, self.type_field)
+            takes = InputFilter.of(called, topics, types, self.type_field)
             names = _output_names(called, outputs)
             free = self._free_name(called)
             each = Each(free, above, function, timeout_s, wants, effects, takes, deterministic, names)
@@ -169,7 +190,7 @@ class Flow(Sources):
             if _expectations(function):
                 raise BadFlow(f"fork {called!r}: put expectations on the step before it, or on those behind it")
             above = self._inputs((input,), None, "keep", "refuse")
-            takes = Takes.of(called, topics, types, self.type_field)
+            takes = InputFilter.of(called, topics, types, self.type_field)
             names = _output_names(called, outputs)
             if not names:
                 raise BadFlow(f'fork {called!r}: outputs= names what it gives: outputs=("big", "small")')
@@ -350,3 +371,54 @@ def _check_columns(inputs: Iterable[Input]) -> None:
                 f"a DataFrame step needs columns, and what {above.name!r} gives has none, because it keeps state; "
                 "use an each step"
             )
+
+
+PYTHONPATH = "PYTHONPATH"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFile:
+    """A flow and the module that it was found in. `paths` are the directories that its imports are looked for in."""
+
+    flow: Flow
+    module: ModuleType
+    paths: tuple[str, ...]
+
+    def take_along(self) -> str:
+        """Let Spark's workers have the user's code; returns the path for workers elsewhere. Before Spark starts.
+
+        The module itself goes along with its functions, since its file may have no name that can be imported. What it
+        imports is found by path.
+        """
+        from pyspark import cloudpickle
+
+        cloudpickle.register_pickle_by_value(self.module)  # type: ignore[no-untyped-call]
+        before = os.environ.get(PYTHONPATH, "").split(os.pathsep)
+        os.environ[PYTHONPATH] = os.pathsep.join(dict.fromkeys(filter(None, (*self.paths, *before))))
+        return os.environ[PYTHONPATH]
+
+
+def find_flow(target: str) -> FlowFile:
+    """Import what the target names and pick the flow; `BadFlow` says what is wrong with it."""
+    place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
+    if not place or (":" in target and not name):
+        raise BadFlow(f"{target!r} is not MODULE:FLOW, FILE.py:FLOW, or a module or file with one flow")
+    found = import_user_module(place, Path(), BadFlow)
+    return FlowFile(_picked(found.module, place, name), found.module, found.paths)
+
+
+def _picked(module: ModuleType, place: str, name: str) -> Flow:
+    flows = {each: found for each, found in vars(module).items() if isinstance(found, Flow)}
+    names = {id(flow): each for each, flow in reversed(flows.items())}  # one with two names is one
+    known = ", ".join(f"{place}:{each}" for each in sorted(names.values()))
+    if name:
+        found = vars(module).get(name)
+        if isinstance(found, Flow):
+            return found
+        what = f"has no {name!r}" if found is None else f"has a {type(found).__name__} of the name {name!r}, not a Flow"
+        raise BadFlow(f"{place} {what}; {f'its flows: {known}' if known else 'it has no flow at all'}")
+    if not flows:
+        raise BadFlow(f'{place} has no flow; make one: flow = towpath.Flow("name")')
+    if len(names) > 1:
+        raise BadFlow(f"{place} has several flows; say which: {known}")
+    return next(iter(flows.values()))

@@ -23,6 +23,7 @@ from towpath.log.topic import Topic
 if typing.TYPE_CHECKING:
     from towpath.log.open import open_log
 
+
 __all__ = [
     "Log",
     "LogTransaction",

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from towpath.errors import BadValue
 from towpath.log.record import NewRecord, Position, Record
-from towpath.log.topic import Topic
+from towpath.log.topic import OFFSET_BITS, Topic
 
 Offsets = Mapping[int, int]  # by partition
 Positions = Mapping[tuple[str, int], int]  # by topic and partition
@@ -120,3 +121,10 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+def check_positions(positions: Positions) -> None:
+    """Positions are offsets: whole numbers from 0."""
+    for (topic, number), position in positions.items():
+        if type(position) is not int or not 0 <= position < 1 << OFFSET_BITS:
+            raise BadValue(f"a position is an offset from 0, not {position!r} (for {topic}/{number})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from towpath.db import Database, open_database
 from towpath.errors import BadSettings
 from towpath.log.log import Log
-from towpath.log.sqlite_log import SqliteLog
+from towpath.log.sqlite.log import SqliteLog
 from towpath.settings import DatabaseSettings, LogSettings
 
 KAFKA_PREFIX = "kafka://"
@@ -16,7 +16,7 @@ def open_log(settings: LogSettings, database: Database) -> Log:
     """The log that the settings name; `embedded` is in the SQLite database of the control plane."""
     if settings.url.startswith(KAFKA_PREFIX):
         # The client library is loaded only where it is used.
-        from towpath.log.kafka_log import KafkaLog
+        from towpath.log.kafka.log import KafkaLog
 
         return KafkaLog(settings.url.removeprefix(KAFKA_PREFIX), settings)
     if settings.url != EMBEDDED:

@@ -1,12 +1,21 @@
-"""Records: what is appended to a topic, and what is read from it."""
+"""Records: what is appended to a topic, and what is read from it.
+
+Headers as text for a database column: readable where they are text, exact where they are not.
+
+Which partition a record goes to: where Kafka's Java clients would put it.
+"""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
 from types import NoneType
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from towpath.errors import BadRecord, BadValue, UnknownPartition
 
@@ -152,3 +161,74 @@ def _check_headers(headers: Headers) -> int:
     except (TypeError, ValueError) as error:
         raise BadRecord("the headers of a record are pairs of name and bytes") from error
     return size
+
+
+_NUL = "\\u0000"  # as JSON has it; SQLite's text functions end at a NUL
+
+
+def encode_headers(headers: Headers) -> str | None:
+    """`[["type","click"],["signature",{"base64":"…"}],["nothing",null]]`, or None when there are none."""
+    if not headers:
+        return None
+    try:
+        text = orjson.dumps([(name, value.decode()) for name, value in headers]).decode()  # type: ignore[union-attr]
+        if _NUL not in text:
+            return text
+    except (UnicodeDecodeError, AttributeError):
+        pass  # not text, or none at all
+    return orjson.dumps([(name, _encode(value)) for name, value in headers]).decode()
+
+
+def decode_headers(text: str | None) -> Headers:
+    if text is None:
+        return ()
+    pairs: list[tuple[str, Any]] = orjson.loads(text)
+    try:
+        return tuple([(name, value.encode()) for name, value in pairs])
+    except AttributeError:
+        return tuple([(name, _decode(value)) for name, value in pairs])
+
+
+def _encode(value: bytes | None) -> Any:
+    if value is None:
+        return None
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(value).decode()}
+    return {"base64": base64.b64encode(value).decode()} if "\0" in text else text
+
+
+def _decode(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    return base64.b64decode(value["base64"]) if isinstance(value, dict) else str(value).encode()
+
+
+_MASK = 0xFFFFFFFF
+_MULTIPLIER = 0x5BD1E995
+_SEED = 0x9747B28C
+_REMEMBERED_KEYS = 65_536
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit MurmurHash2 with Kafka's seed."""
+    length = len(data)
+    h = _SEED ^ length
+    whole = length & ~3
+    for at in range(0, whole, 4):
+        k = int.from_bytes(data[at : at + 4], "little") * _MULTIPLIER & _MASK
+        k ^= k >> 24
+        h = (h * _MULTIPLIER & _MASK) ^ (k * _MULTIPLIER & _MASK)
+    if whole < length:
+        h ^= int.from_bytes(data[whole:], "little")
+        h = h * _MULTIPLIER & _MASK
+    h ^= h >> 13
+    h = h * _MULTIPLIER & _MASK
+    return h ^ h >> 15
+
+
+@lru_cache(_REMEMBERED_KEYS)
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of a key, among so many."""
+    return (murmur2(key) & 0x7FFFFFFF) % partitions

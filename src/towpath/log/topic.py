@@ -1,11 +1,19 @@
-"""Topics: a name, an identity, and partitions."""
+"""Topics: a name, an identity, and partitions.
+
+Names of groups, and the groups that producers keep for themselves.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from towpath.errors import BadName, BadValue, UnknownPartition
+
+if TYPE_CHECKING:
+    from towpath.settings import LogSettings
+
 
 MOST_PARTITIONS = 10_000
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # what Kafka allows
@@ -41,3 +49,42 @@ def check_partition_count(count: int) -> int:
     if not 1 <= count <= MOST_PARTITIONS:
         raise BadValue(f"a topic has 1 to {MOST_PARTITIONS} partitions, not {count!r}")
     return count
+
+
+OWN = "__"
+COPY = f"{OWN}copy."
+
+
+def check_user_group(name: str) -> str:
+    check_group(name)
+    if name.startswith(OWN) and not name.startswith(COPY):
+        raise BadName(f"{name!r}: groups that begin with {OWN} are the log's own")
+    return name
+
+
+def sequence_group(producer: str) -> str:
+    """Its position in partition 0 of a topic is how many records without a key the producer has appended there."""
+    return f"{OWN}producer.{producer}"
+
+
+def copy_group(source_id: str, target_id: str) -> str:
+    """Its positions are in the topic copied to, but they are offsets of the topic copied from: no reader's."""
+    return f"{COPY}{source_id}.{target_id}"
+
+
+OFFSET_BITS = 40
+
+
+NEVER = "never"
+LONGEST_S = 1000 * 366 * 86400.0
+
+
+def chosen_retention(wanted: float | str | None, settings: LogSettings) -> float | None:
+    """The age at which records of a new topic are deleted; None: never."""
+    if wanted is None:
+        return settings.retention_s
+    if wanted == NEVER:
+        return None
+    if isinstance(wanted, str) or not 0 < wanted <= LONGEST_S:
+        raise BadValue(f"a retention is a number of seconds above 0, at most 1000 years, or {NEVER!r}, not {wanted!r}")
+    return float(wanted)

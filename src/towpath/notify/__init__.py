@@ -10,7 +10,7 @@ A delivery that was cut off is made again under the same id (`webhook-id`, `Mess
 receiver can tell.
 """
 
-from towpath.notify.notice import Notice, NoticeKind, Teller
-from towpath.notify.notify import Notify
+from towpath.notify.model import Notice, NoticeKind, Teller
+from towpath.notify.service import NotifyService
 
-__all__ = ["Notice", "NoticeKind", "Notify", "Teller"]
+__all__ = ["Notice", "NoticeKind", "NotifyService", "Teller"]

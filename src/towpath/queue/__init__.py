@@ -5,11 +5,10 @@ Nothing here needs a supervisor: any process that reads an inbox frees what a de
 in `state.py`, the moves as SQL in `messages.sql`, and the order of steps in which the dead are freed in `caretaker.py`.
 """
 
-from towpath.queue.handling import is_aborted
 from towpath.queue.inbox import Inbox
-from towpath.queue.message import Answer, GiveBack, Message
+from towpath.queue.model import Answer, GiveBack, Message, is_aborted
 from towpath.queue.outbox import Outbox
-from towpath.queue.queue import Queue
-from towpath.queue.state import MessageState, OnOwnerDeath
+from towpath.queue.service import Queue
+from towpath.queue.states import MessageState, OnOwnerDeath
 
 __all__ = ["Answer", "GiveBack", "Inbox", "Message", "MessageState", "OnOwnerDeath", "Outbox", "Queue", "is_aborted"]

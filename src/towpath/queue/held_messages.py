@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from towpath.db import Database, Queries, Transaction
-from towpath.db.text import storable
-from towpath.queue.message import Message
-from towpath.queue.state import MessageState
+from towpath.db.database import storable
+from towpath.queue.model import Message
+from towpath.queue.states import MessageState
 
 LONGEST_REASON = 8_000
 

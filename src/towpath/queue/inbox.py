@@ -1,4 +1,7 @@
-"""Claiming messages and saying what became of them. The inboxes that run handlers are built on this."""
+"""Claiming messages and saying what became of them. The inboxes that run handlers are built on this.
+
+Answers: new messages to the asker's reply inbox, written with the move that they tell of.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,68 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from towpath import crash
-from towpath.clock import MICROS
-from towpath.crash import CrashPoint
+from towpath.core import crash
+from towpath.core.clock import MICROS
+from towpath.core.crash import CrashPoint
 from towpath.db import Transaction
+from towpath.db.database import storable
 from towpath.db.processes import Process
-from towpath.db.text import storable
 from towpath.errors import BadName, BadValue, ClaimLost, CommitUnknown
-from towpath.queue.message import Message
-from towpath.queue.parts import Parts
-from towpath.queue.payload import ACTORS, check_name, check_seconds
-from towpath.queue.replies import answer_all, answer_all_with_failure
-from towpath.queue.state import OnOwnerDeath
+from towpath.queue.model import Draft, Message
+from towpath.queue.payload import ACTORS, check_name, check_seconds, new_id, to_json
+from towpath.queue.states import OnOwnerDeath
+from towpath.queue.store import QueueContext
+
+REPLY = "REPLY"
+# An asker must learn of a failure also where payloads are kept very small.
+FAILURE_BYTES = 16 << 10
+LONGEST_FAILURE = 2_500  # characters, of which each takes six bytes at most
+
+
+def answer(parts: QueueContext, tx: Transaction, message_id: str, reply_to: str, payload: Any) -> None:
+    """Write the answer to a request. The caller moves the request in the same transaction."""
+    _write(parts, tx, [(message_id, reply_to)], to_json(payload, parts.settings.max_payload_bytes, "answer"))
+
+
+def answer_with_failure(parts: QueueContext, tx: Transaction, message_id: str, reply_to: str, reason: str) -> None:
+    """Tell an asker why its request has failed."""
+    _write(parts, tx, [(message_id, reply_to)], _failure(parts, reason))
+
+
+def answer_all(parts: QueueContext, tx: Transaction, messages: list[Message], payload: Any) -> None:
+    """The same answer to all of these that are requests."""
+    if asked := _asked(messages):
+        _write(parts, tx, asked, to_json(payload, parts.settings.max_payload_bytes, "answer"))
+
+
+def answer_all_with_failure(parts: QueueContext, tx: Transaction, messages: list[Message], reason: str) -> None:
+    """Tell all of these that are requests why they have failed."""
+    if asked := _asked(messages):
+        _write(parts, tx, asked, _failure(parts, reason))
+
+
+def _asked(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.id, message.reply_to) for message in messages if message.reply_to is not None]
+
+
+def _failure(parts: QueueContext, reason: str) -> str:
+    said = storable(reason)[:LONGEST_FAILURE]
+    return to_json({"error": said}, max(FAILURE_BYTES, parts.settings.max_payload_bytes), "answer")
+
+
+def _write(parts: QueueContext, tx: Transaction, asked: list[tuple[str, str]], payload_json: str) -> None:
+    ttl_s = parts.settings.reply_ttl_s
+    if len(asked) == 1:
+        [(message_id, reply_to)] = asked
+        parts.messages.insert(
+            tx,
+            Draft(new_id(), reply_to, REPLY, payload_json, related_id=message_id, audit_id=message_id, ttl_s=ttl_s),
+        )
+    else:  # in one go: a batch keeps other writers waiting until it is written
+        parts.messages.insert_answers(tx, REPLY, [(new_id(), *each) for each in asked], payload_json, ttl_s)
+    for name in {reply_to for _, reply_to in asked}:
+        parts.ring_after(tx, name)
+
 
 DEFAULT_MAX_ATTEMPTS = 5
 DELAYED_EVERY_S = 0.01
@@ -32,7 +85,7 @@ class Inbox:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: QueueContext,
         name: str,
         on_owner_death: OnOwnerDeath | str = OnOwnerDeath.AGAIN,
         max_attempts: int = DEFAULT_MAX_ATTEMPTS,

@@ -1,16 +1,159 @@
-"""Deletes what is past its retention time: finished messages by state, events, rows of ended processes."""
+"""Frees what the dead held, and lets messages die whose time ran out. Every process that claims runs one.
+
+Freeing the dead, in this order, so that a crash between any two steps is made good by the next round of anyone:
+
+1. Mark as dead whoever's lease ran out, or who is gone from this machine (a guarded move in the process table).
+2. Move its claims by the policy of their inboxes, with an event for each, and the event of its death.
+3. Note that its death is settled.
+
+Claims whose owner has no living row for another reason (stopped in order but left some behind, row deleted long ago,
+or claimed in the moment between its death and its reading of it) are freed in the same way.
+
+Deletes what is past its retention time: finished messages by state, events, rows of ended processes.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import chain
 
-from towpath import crash
-from towpath.clock import MICROS
-from towpath.crash import CrashPoint
-from towpath.events import Event, EventKind
-from towpath.queue.parts import Parts
-from towpath.queue.state import MessageState
-from towpath.service import Result, Service
+from towpath.core import crash
+from towpath.core.clock import MICROS, to_micros
+from towpath.core.crash import CrashPoint
+from towpath.core.events import Event, EventKind
+from towpath.core.service import RoundResult, Service
+from towpath.db import Transaction
+from towpath.db.processes import DeadProcess
+from towpath.queue.inbox import answer_with_failure
+from towpath.queue.states import MessageMove, MessageState
+from towpath.queue.store import HeldClaim, QueueContext
+
+MOST_FREED_PER_COMMIT = 500  # each with its event: a transaction of some 20 ms on SQLite
+
+
+class Caretaker(Service):
+    """Looks after the whole queue, not only the inboxes of its own process."""
+
+    name = "caretaker"
+
+    def __init__(self, parts: QueueContext) -> None:
+        super().__init__(parts.events)
+        self._parts = parts
+
+    def run_once(self) -> RoundResult:
+        done = self.reap() + self.free_the_dead()
+        return RoundResult(done, self._parts.settings.caretaker_s)
+
+    def reap(self) -> int:
+        """Messages that nobody took in time become DEAD. Returns how many."""
+        parts, total = self._parts, 0
+        while True:
+            with parts.database.transaction() as tx:
+                expired = parts.messages.expire(tx, MOST_FREED_PER_COMMIT)
+                by_inbox: dict[str, list[str]] = defaultdict(list)
+                for message in expired:
+                    by_inbox[message.inbox].append(message.id)
+                    parts.ring_after(tx, message.reply_to)
+                for inbox, ids in by_inbox.items():
+                    data = {"count": len(ids), "messages": ids[:20]}
+                    parts.event_log.record(tx, Event(EventKind.MESSAGES_EXPIRED, inbox, data=data))
+                if expired:
+                    crash.here(CrashPoint.REAP_BEFORE_COMMIT)
+            total += len(expired)
+            if expired:
+                crash.here(CrashPoint.REAP_AFTER_COMMIT)
+            if len(expired) < MOST_FREED_PER_COMMIT or self.is_stopping:
+                return total
+
+    def free_the_dead(self) -> int:
+        """Free the claims of everybody who is not alive. Returns how many claims were moved."""
+        parts = self._parts
+        process = parts.process()
+        newly_dead = self.mark_gone() + process.mark_dead()
+        if not newly_dead and not process.may_declare_dead:
+            return 0
+        if newly_dead:
+            crash.here(CrashPoint.DEATH_MARKED)
+        moved = self.bury_the_dead()
+        return moved + sum(map(self.free_claims_of, self._owners_not_alive()))
+
+    def bury_the_dead(self) -> int:
+        """Free the claims of those who are marked dead, and write down that they died. Returns how many were moved."""
+        parts = self._parts
+        with parts.database.beats.read() as tx:
+            unsettled = parts.processes.unsettled(tx)
+        return sum(map(self._bury, unsettled))
+
+    def mark_gone(self) -> list[str]:
+        """Who ended on this machine without a word is dead at once, and not only when its lease runs out."""
+        beats, store = self._parts.database.beats, self._parts.processes
+        with beats.glance() as tx:
+            gone = store.gone(tx, self._parts.process().id)
+        if not gone:
+            return []
+        with beats.transaction() as tx:
+            return [process_id for process_id in gone if store.mark_gone(tx, process_id)]
+
+    def _owners_not_alive(self) -> set[str]:
+        parts = self._parts
+        # Owners first, living second: who claims has a row already, so nobody alive can be missed.
+        with parts.database.read() as tx:
+            owners = parts.messages.owners_with_claims(tx)
+        if not owners:
+            return set()
+        with parts.database.beats.read() as tx:
+            return owners - parts.processes.living(tx, owners)
+
+    def _bury(self, dead: DeadProcess) -> int:
+        parts = self._parts
+        moved = self.free_claims_of(dead.id)
+        with parts.database.transaction() as tx:
+            data = {"name": dead.name, "host": dead.host, "pid": dead.pid, "last_beat": dead.last_beat, "freed": moved}
+            is_leased = to_micros(dead.leased_until) > parts.database.now()
+            why = "it is gone from its machine" if is_leased else "its lease ran out"
+            parts.event_log.record(tx, Event(EventKind.PROCESS_DIED, dead.id, why=why, data=data))
+        with parts.database.beats.single() as tx:
+            parts.processes.settle(tx, dead.id)
+        return moved
+
+    def free_claims_of(self, owner: str, reason: str | None = None) -> int:
+        """Move what an owner held that is not alive, by the policies of its inboxes. Returns how many."""
+        reason = reason or f"its owner {owner} died"
+        total = 0
+        while True:
+            with self._parts.database.transaction() as tx:
+                claims = self._parts.messages.claims_of(tx, owner, MOST_FREED_PER_COMMIT)
+                moved = self._move(tx, owner, claims, reason)
+                if claims:
+                    crash.here(CrashPoint.FREE_BEFORE_COMMIT)
+            total += moved
+            if claims:
+                crash.here(CrashPoint.FREE_AFTER_COMMIT)
+            if len(claims) < MOST_FREED_PER_COMMIT or self.is_stopping:
+                return total
+
+    def _move(self, tx: Transaction, owner: str, claims: list[HeldClaim], reason: str) -> int:
+        by_move: dict[MessageMove, list[HeldClaim]] = defaultdict(list)
+        for claim in claims:
+            by_move[claim.move].append(claim)
+        moved = {move: self._parts.messages.free(tx, owner, move, held, reason) for move, held in by_move.items()}
+        for move, held in moved.items():
+            for claim in held:
+                self._tell(tx, owner, move, claim, reason)
+        for inbox in {claim.inbox for claim in moved.get(MessageMove.FREE, ())}:
+            self._parts.ring_after(tx, inbox)
+        return len(list(chain.from_iterable(moved.values())))
+
+    def _tell(self, tx: Transaction, owner: str, move: MessageMove, claim: HeldClaim, reason: str) -> None:
+        parts = self._parts
+        kind = EventKind.CLAIM_FREED if move is MessageMove.FREE else EventKind.MESSAGE_GIVEN_UP
+        data = {"owner": owner, "inbox": claim.inbox, "move": move, "failures": claim.failures}
+        parts.event_log.record(tx, Event(kind, claim.id, why=reason, data=data))
+        if claim.reply_to is not None and move is MessageMove.FAIL:
+            answer_with_failure(parts, tx, claim.id, claim.reply_to, reason)
+        elif move is MessageMove.GIVE_UP:
+            parts.ring_after(tx, claim.reply_to)
+
 
 MOST_PER_COMMIT = 2_000
 
@@ -20,13 +163,13 @@ class Janitor(Service):
 
     name = "janitor"
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: QueueContext) -> None:
         super().__init__(parts.events)
         self._parts = parts
 
-    def run_once(self) -> Result:
+    def run_once(self) -> RoundResult:
         done = self.clean()
-        return Result(sum(done.values()), self._parts.settings.janitor_s)
+        return RoundResult(sum(done.values()), self._parts.settings.janitor_s)
 
     def clean(self) -> dict[str, int]:
         """Delete all that is past its time; returns how much of what."""

@@ -7,19 +7,18 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from towpath.clock import to_micros
+from towpath.core.clock import to_micros
+from towpath.core.events import Event, EventKind
 from towpath.db import Transaction
-from towpath.db.by_hand import check_who, check_why, commit_by_hand
+from towpath.db.event_log import check_who, check_why, commit_by_hand
 from towpath.errors import IllegalMove, NoReplyExpected
-from towpath.events import Event, EventKind
-from towpath.queue.caretaker import Caretaker
-from towpath.queue.janitor import Janitor
-from towpath.queue.message import Draft, Message
+from towpath.queue.inbox import answer, answer_with_failure
+from towpath.queue.janitor import Caretaker, Janitor
+from towpath.queue.model import Draft, Message
 from towpath.queue.outbox import Options, Outbox, reply_inbox
-from towpath.queue.parts import Parts
 from towpath.queue.payload import check_id, headers_to_json, new_id, to_json
-from towpath.queue.replies import answer, answer_with_failure
-from towpath.queue.state import BY_HAND, MOVES, MessageState, Move
+from towpath.queue.states import BY_HAND, MOVES, MessageMove, MessageState
+from towpath.queue.store import QueueContext
 
 T = TypeVar("T")
 
@@ -29,7 +28,7 @@ OUTBOX = "operator"  # where answers to operators come
 class Operator:
     """One person at work on the queue."""
 
-    def __init__(self, parts: Parts, who: str) -> None:
+    def __init__(self, parts: QueueContext, who: str) -> None:
         self.who = check_who(who)
         self._parts = parts
 
@@ -98,7 +97,7 @@ class Operator:
             if message.reply_to is None:
                 raise NoReplyExpected(f"message {message_id} is a notice: its sender expects no answer")
             self._parts.messages.take(tx, message_id, f"operator:{self.who}")
-            self._parts.messages.move(tx, message_id, Move.FINISH, f"answered by {self.who}: {why}")
+            self._parts.messages.move(tx, message_id, MessageMove.FINISH, f"answered by {self.who}: {why}")
             answer(self._parts, tx, message_id, message.reply_to, payload)
             self._record(
                 tx, EventKind.MESSAGE_ANSWERED_BY_HAND, message_id, why, was=message.state, owner=message.owner
@@ -185,5 +184,5 @@ class Operator:
         self._parts.event_log.record(tx, Event(kind, message_id, self.who, check_why(why), data))
 
 
-def _sources(move: Move | None) -> tuple[MessageState, ...]:
+def _sources(move: MessageMove | None) -> tuple[MessageState, ...]:
     return MOVES[move].sources if move else ()

@@ -8,26 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TypedDict, Unpack
 
-from towpath import crash
-from towpath.clock import MICROS
-from towpath.crash import CrashPoint
+from towpath.core import crash
+from towpath.core.clock import MICROS
+from towpath.core.crash import CrashPoint
+from towpath.core.events import Event, EventKind
 from towpath.db import Transaction
-from towpath.errors import (
-    AnswerTimeout,
-    CommitUnknown,
-    DatabaseError,
-    DatabaseUnavailable,
-    PartlySent,
-    RequestDied,
-)
-from towpath.events import Event, EventKind
-from towpath.queue.handling import current_message_id
-from towpath.queue.message import Answer, Draft
-from towpath.queue.message_store import Outcome
-from towpath.queue.parts import Parts
+from towpath.errors import AnswerTimeout, CommitUnknown, DatabaseError, DatabaseUnavailable, PartlySent, RequestDied
+from towpath.queue.inbox import answer_with_failure
+from towpath.queue.model import Answer, Draft, current_message_id
 from towpath.queue.payload import check_id, check_name, check_seconds, headers_to_json, new_id, to_json
-from towpath.queue.replies import answer_with_failure
-from towpath.queue.state import MOVES, TERMINAL, MessageState, Move
+from towpath.queue.states import MOVES, TERMINAL, MessageMove, MessageState
+from towpath.queue.store import QueueContext, RequestOutcome
 
 # A write transaction on SQLite holds up every other writer: many messages go in several, each well under 250 ms.
 MOST_PER_COMMIT = 2_000
@@ -56,7 +47,7 @@ class Options(TypedDict, total=False):
 class Outbox:
     """Sends messages under a name. Any number of threads and processes may use the same name."""
 
-    def __init__(self, parts: Parts, name: str) -> None:
+    def __init__(self, parts: QueueContext, name: str) -> None:
         self.name = check_name(name, "outbox name")
         self._parts = parts
         self._reply_to = reply_inbox(name)
@@ -147,7 +138,7 @@ class Outbox:
                 parts.messages.take_answer(tx, outcome.answer_id, f"outbox:{self.name}")
         return Answer(outcome.state, json.loads(outcome.answer_json), message_id)
 
-    def _instead_of_answer(self, message_id: str, outcome: Outcome) -> Any:
+    def _instead_of_answer(self, message_id: str, outcome: RequestOutcome) -> Any:
         """What to say of a message that has ended and has no answer: a notice, or one whose answer is past its time."""
         if outcome.state is MessageState.ERR:
             return {"error": outcome.reason}
@@ -157,17 +148,17 @@ class Outbox:
 
     def flag_bad(self, message_id: str, why: str) -> None:
         """Declare a message failed that somebody is working on; the late finish of its worker will be refused."""
-        self._flag(message_id, Move.FAIL, why)
+        self._flag(message_id, MessageMove.FAIL, why)
 
     def flag_dead(self, message_id: str, why: str) -> None:
         """Take a message back that is not needed any more, whether it still waits or is being worked on."""
-        self._flag(message_id, Move.KILL, why)
+        self._flag(message_id, MessageMove.KILL, why)
 
-    def _flag(self, message_id: str, move: Move, why: str) -> None:
+    def _flag(self, message_id: str, move: MessageMove, why: str) -> None:
         parts, message_id = self._parts, check_id(message_id)
         with parts.database.transaction() as tx:
             reply_to = parts.messages.move(tx, message_id, move, f"flagged by {self.name}: {why}")
-            if reply_to is not None and move is Move.FAIL:
+            if reply_to is not None and move is MessageMove.FAIL:
                 answer_with_failure(parts, tx, message_id, reply_to, why)
             parts.event_log.record(
                 tx,

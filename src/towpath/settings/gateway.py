@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from towpath.settings.part import Age, Most, MostRate, Part, Seconds
+from towpath.settings.base import Age, Most, MostRate, Seconds, SettingsSection
 
 StreamName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_-]{0,59}$")]
 InputName = StreamName
 ResultName = StreamName
 
 
-class InputSettings(Part):
+class InputSettings(SettingsSection):
     """One input of a stream: the topic that its lines go to, and what they must look like."""
 
     topic: str = Field("", description="The topic; empty: `STREAM.INPUT`, or `STREAM` if both are called the same.")
@@ -34,7 +34,7 @@ class InputSettings(Part):
     )
 
 
-class StreamSettings(Part):
+class StreamSettings(SettingsSection):
     """One kind of upload that clients may open."""
 
     flow: str = Field(
@@ -65,7 +65,7 @@ class StreamSettings(Part):
         return self
 
 
-class ExpirySettings(Part):
+class ExpirySettings(SettingsSection):
     """A rule by which uploads that nobody goes on with expire."""
 
     stream: str = Field("*", description="Of which stream; `*`: of all.")
@@ -77,7 +77,7 @@ class ExpirySettings(Part):
     why: str = Field(min_length=1, description="The reason.")
 
 
-class GatewaySettings(Part):
+class GatewaySettings(SettingsSection):
     """Uploads of clients, and results for them."""
 
     directory: str = Field(

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from towpath.settings.part import Age, Part, Seconds
+from towpath.settings.base import Age, Seconds, SettingsSection
 
 
-class SupervisionSettings(Part):
+class SupervisionSettings(SettingsSection):
     """Peers that keep processes running: `towpath up`."""
 
     cluster: str = Field(
@@ -107,7 +107,7 @@ DutyKind = Literal["flow", "actors", "desk", DeskPartKind, "api", "gateway", "co
 UpName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,59}$")]
 
 
-class UpSettings(Part):
+class UpSettings(SettingsSection):
     """One thing that `towpath up` keeps running."""
 
     kind: DutyKind = Field(

@@ -1,16 +1,29 @@
-"""Which Java runs Spark and the local servers."""
+"""Which Java runs Spark and the local servers.
+
+Spark's Java process. pyspark has one for the whole life of a process: one that is gone cannot be replaced.
+
+Where the Spark that pyspark carries is.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from towpath.errors import BadSettings, NotInstalled
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 VERSIONS = (17, 21)
 PACKAGE = "openjdk-17-jre-headless"
@@ -90,3 +103,29 @@ def _ask(program: Path) -> Java | str:
         return f"{program} is Java {version[1]}"
     # The program may be a script of a version manager, far from the home of what it runs.
     return Java(Path(home[1].strip()) if home else program.resolve().parent.parent, program, int(version[1]))
+
+
+def how_java_ended(session: SparkSession, within_s: float = 0.0) -> str | None:
+    """How the Java process of a session has ended, as the end of a sentence; None while it lives.
+
+    One that dies refuses connections a moment before it has ended: `within_s` waits for that.
+    """
+    gateway: Any = session.sparkContext._gateway
+    java: Any = getattr(gateway, "proc", None)  # none when it was not started here
+    if java is not None and within_s > 0:
+        with suppress(subprocess.TimeoutExpired):
+            java.wait(within_s)
+    code = None if java is None else java.poll()
+    if code is None:
+        return None
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name}"
+
+
+def spark_home() -> Path:
+    """The directory with Spark's programs and jars; looked for and not imported, which would take a second."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise NotInstalled("pyspark", "pip install towpath")
+    return Path(spec.origin).parent

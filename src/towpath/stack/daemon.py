@@ -4,23 +4,96 @@ The process leads a session of its own, so that neither the end of the command t
 terminal ends it. Its pid file is written by itself before it becomes the server: a starter that is killed at any moment
 leaves no server that nobody knows. The number in the file counts only while that process has the server's directory on
 its command line; afterwards it may belong to anybody.
+
+Ports on the loopback interface.
+
+What a server of ours answers over HTTP.
+
+What the servers that run on Java have in common: one process, a port, settings of their own.
 """
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
+import secrets
 import signal
+import socket
 import subprocess
 import threading
 import time
+import urllib.request
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from towpath.core import os_processes as processes
 from towpath.errors import ServerFailed
-from towpath.stack import processes
-from towpath.stack.reason import reason
-from towpath.stack.server_user import ServerUser
+from towpath.spark.java import Java, find_java
+from towpath.stack.server import Server, explaining, reason
+from towpath.stack.user import ServerUser
+
+HOST = "127.0.0.1"
+LOWEST, HIGHEST = 15_000, 32_000
+TRIES = 100
+
+
+def free_port(*but: int) -> int:
+    """A port that nobody uses now, and that stays free while its server is down for a moment; none of `but`.
+
+    The ports that the system itself gives out (from 32768 on Linux) do not: any client of anything takes one of them
+    for its end of a connection.
+    """
+    for _ in range(TRIES):
+        port = LOWEST + secrets.randbelow(HIGHEST - LOWEST)
+        if port not in but and _is_free(port):
+            return port
+    raise ServerFailed(f"no free port was found between {LOWEST} and {HIGHEST}")
+
+
+def require_free(name: str, port: int) -> None:
+    """Raise `ServerFailed` when somebody else listens on the port that a server is to have."""
+    try:
+        _try(port)
+    except PermissionError as error:
+        raise ServerFailed(f"{name}: port {port} needs root; choose one above 1023: --port {name}=N") from error
+    except OSError as error:
+        raise ServerFailed(
+            f"{name}: port {port} is in use by another program; choose another: --port {name}=N (0: any free one)"
+        ) from error
+
+
+def _is_free(port: int) -> bool:
+    try:
+        _try(port)
+    except OSError:
+        return False
+    return True
+
+
+def _try(port: int) -> None:
+    with socket.socket() as probe:
+        # Without it a port counts as used for a minute after its last connection has ended.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((HOST, port))
+
+
+TIMEOUT_S = 5.0
+# A proxy of the shell is not for this machine's own servers.
+_ASK = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def ask(url: str) -> dict[str, Any]:
+    """The object that is answered; an empty one when there is no whole answer."""
+    try:
+        with _ASK.open(url, timeout=TIMEOUT_S) as answer:
+            said = json.load(answer)
+    except (OSError, ValueError, http.client.HTTPException):
+        return {}
+    return said if isinstance(said, dict) else {}
+
 
 POLL_S = 0.05
 STOP_TIMEOUT_S = 30.0
@@ -45,7 +118,7 @@ class Daemon:
     def pid(self) -> int | None:
         """Its number while it runs."""
         noted = self._noted()
-        running = processes.find(noted) if noted else None
+        running = processes.find_process(noted) if noted else None
         return running.pid if running is not None and running.is_marked(self._mark) else None
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], cwd: Path | None = None) -> None:
@@ -77,7 +150,7 @@ class Daemon:
         """Ask it to end, and end by force what is left of it after a while; nothing of it runs afterwards."""
         if pid := self.pid:
             _signal(os.kill, pid, signal.SIGTERM)
-            if not _wait(lambda: processes.find(pid) is None, STOP_TIMEOUT_S):
+            if not _wait(lambda: processes.find_process(pid) is None, STOP_TIMEOUT_S):
                 _signal(os.killpg, pid, signal.SIGKILL)
         self.kill()
 
@@ -114,7 +187,7 @@ class Daemon:
 
 def _is_ending(pid: int) -> bool:
     """Its first thread has ended, and with it its command line; until the last one has, files and ports stay open."""
-    running = processes.find(pid)
+    running = processes.find_process(pid)
     return running is not None and not running.command
 
 
@@ -134,3 +207,87 @@ def _wait(condition: Callable[[], bool], timeout_s: float) -> bool:
         time.sleep(POLL_S)
         is_late = time.monotonic() > deadline  # before the last look: this process may have stood still until now
     return True
+
+
+# Options for every Java of the user's shell would double heaps, open ports and write lines into logs.
+LEFT_OUT = frozenset({"JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "JAVA_OPTS", "CLASSPATH"})
+
+
+def environment(java: Java, **more: str) -> dict[str, str]:
+    """The variables for a server: ours, less what is meant for other programs."""
+    kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+    return {**kept, "JAVA_HOME": str(java.home), **more}
+
+
+class JavaServer(Server):
+    """One process on Java with one port for clients."""
+
+    def __init__(
+        self, data_dir: Path, user: ServerUser, port: int | None, settings: Mapping[str, str] | None, java_home: str
+    ) -> None:
+        self._user = user
+        self.data_dir = user.reachable_directory(data_dir.absolute())
+        self._port = port or None
+        self._own_settings = dict(settings or {})
+        self._java_home = java_home
+        self._java_found: Java | None = None
+        self._daemon = Daemon("server", self.data_dir, user)
+
+    @property
+    def pids(self) -> list[int]:
+        pid = self._daemon.pid
+        return [pid] if pid else []
+
+    @property
+    def logs(self) -> list[Path]:
+        return [self._daemon.log]
+
+    def attach(self) -> bool:
+        if not self.is_running:
+            return False
+        self._port = self._port_of_running()
+        return True
+
+    def launch(self) -> None:
+        if self.attach():
+            return
+        with explaining(self.name, self.data_dir):
+            # What a start that was killed has left of the children of its process.
+            self._daemon.kill()
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._user.own(self.data_dir)
+            self._port = self._port or free_port()
+            require_free(self.name, self._port)
+            self._set_up()
+            self._daemon.start(self._command(), self._environment(), self._working_directory())
+
+    def stop(self) -> None:
+        self._daemon.stop()
+
+    def kill(self) -> None:
+        self._daemon.kill()
+
+    @property
+    def _java(self) -> Java:
+        if self._java_found is None:
+            self._java_found = find_java(self._java_home)
+        return self._java_found
+
+    @abstractmethod
+    def _set_up(self) -> None:
+        """Write what the process reads when it starts; at the first time also make empty data."""
+
+    @abstractmethod
+    def _command(self) -> list[str]:
+        """What to run; one word holds the data directory."""
+
+    @abstractmethod
+    def _environment(self) -> dict[str, str]:
+        """With which variables."""
+
+    def _working_directory(self) -> Path:
+        return self.data_dir
+
+    @abstractmethod
+    def _port_of_running(self) -> int:
+        """Which port the running process was told to use."""

@@ -9,17 +9,12 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
-from towpath.spark import cluster_secret
-from towpath.spark.home import spark_home
-from towpath.spark.java import Java, find_java
-from towpath.stack import processes
-from towpath.stack.daemon import Daemon
-from towpath.stack.java_server import environment
-from towpath.stack.json_answer import ask
-from towpath.stack.log_file import tail
-from towpath.stack.ports import HOST, free_port, require_free
-from towpath.stack.server import LOG_LINES_SHOWN, Server, SettingsSections, explaining
-from towpath.stack.server_user import current_user
+from towpath.core import os_processes as processes
+from towpath.spark import cluster as cluster_secret
+from towpath.spark.java import Java, find_java, spark_home
+from towpath.stack.daemon import HOST, Daemon, ask, environment, free_port, require_free
+from towpath.stack.server import LOG_LINES_SHOWN, Server, SettingsSections, explaining, tail
+from towpath.stack.user import current_user
 
 MASTER_CLASS = "org.apache.spark.deploy.master.Master"
 WORKER_CLASS = "org.apache.spark.deploy.worker.Worker"
@@ -201,6 +196,6 @@ def _for_us_only(path: str, flags: int) -> int:
 
 def _port_of(daemon: Daemon, option: str = "port") -> int | None:
     """What the process was told when it was started; None when it does not run."""
-    running = processes.find(daemon.pid or 0)
+    running = processes.find_process(daemon.pid or 0)
     found = re.search(rf" --{option} (\d+) ", running.command) if running is not None else None
     return int(found[1]) if found else None

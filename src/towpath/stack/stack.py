@@ -15,24 +15,23 @@ from pathlib import Path
 from typing import Protocol
 
 from towpath.errors import ServerFailed
-from towpath.spark.artifacts import Progress, exclusively
-from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.spark.artifacts import FetchProgress, exclusively
+from towpath.stack.daemon import free_port, require_free
 from towpath.stack.kafka import KafkaServer
-from towpath.stack.ports import free_port, require_free
+from towpath.stack.model import ServerName, ServerRecord, ServerState
 from towpath.stack.postgres import PostgresServer
-from towpath.stack.record import Record
+from towpath.stack.search import ElasticsearchServer
 from towpath.stack.server import Server, SettingsSections, explaining
-from towpath.stack.server_name import ServerName, ServerState
 from towpath.stack.spark_cluster import SparkCluster
 
 # What runs is found by its pid files, on whatever port it is.
-ANY_RECORD = Record(port=0)
+ANY_RECORD = ServerRecord(port=0)
 
 
-class Audience(Protocol):
+class StackAudience(Protocol):
     """Whoever watches servers being started."""
 
-    def fetching(self, progress: Progress) -> None:
+    def fetching(self, progress: FetchProgress) -> None:
         """Files are coming."""
 
     def starting(self, names: Sequence[str], seconds: float) -> None:
@@ -64,10 +63,10 @@ class Stack:
 
     def there(self) -> list[ServerName]:
         """The servers that were started here at some time, and not reset since."""
-        return [name for name in ServerName if Record.is_there(self._home(name))]
+        return [name for name in ServerName if ServerRecord.is_there(self._home(name))]
 
     def up(
-        self, names: Sequence[ServerName], ports: Mapping[ServerName, int], workers: int | None, audience: Audience
+        self, names: Sequence[ServerName], ports: Mapping[ServerName, int], workers: int | None, audience: StackAudience
     ) -> None:
         """Start servers and wait until all of them answer; those that do already are left as they are.
 
@@ -88,7 +87,7 @@ class Stack:
 
     def status(self, name: ServerName) -> Status:
         """How one server is now."""
-        record = Record.read(self._home(name))
+        record = ServerRecord.read(self._home(name))
         if record is None:
             return Status(name, ServerState.ABSENT)
         server = self._server(name, record)
@@ -101,9 +100,9 @@ class Stack:
         """The files that the server's processes write to."""
         return self._existing(name).logs
 
-    def down(self, name: ServerName, audience: Audience) -> bool:
+    def down(self, name: ServerName, audience: StackAudience) -> bool:
         """Stop a server; False when it did not run."""
-        if Record.read(self._home(name)) is None:
+        if ServerRecord.read(self._home(name)) is None:
             return False
         with self._alone(audience):
             server = self._existing(name)
@@ -111,10 +110,10 @@ class Stack:
             server.stop()
         return was_running
 
-    def reset(self, name: ServerName, audience: Audience) -> None:
+    def reset(self, name: ServerName, audience: StackAudience) -> None:
         """Stop a server and delete its data, also one whose record cannot be read."""
         with self._alone(audience), explaining(name, self._home(name)):
-            if not Record.is_there(self._home(name)):
+            if not ServerRecord.is_there(self._home(name)):
                 raise _never_started(name)
             server = self._server(name, ANY_RECORD)
             server.stop()
@@ -122,11 +121,11 @@ class Stack:
                 shutil.rmtree(server.data_dir)
             shutil.rmtree(self._home(name))
 
-    def _planned(self, name: ServerName, port: int | None, workers: int | None, audience: Audience) -> Server:
+    def _planned(self, name: ServerName, port: int | None, workers: int | None, audience: StackAudience) -> Server:
         """The server as it is to be, with its record written: a start that is killed later can be found again."""
         home = self._home(name)
-        old = Record.read(home)
-        record = Record(
+        old = ServerRecord.read(home)
+        record = ServerRecord(
             (old.port if old and port is None else port) or free_port(), workers or (old.workers if old else 1)
         )
         server = self._server(name, record)
@@ -136,19 +135,19 @@ class Stack:
                     f"{name} runs on port {server.port} already; to move it, type: towpath stack down {name}"
                 )
             audience.say(f"{name} runs already")
-            record = Record(server.port, record.workers)
+            record = ServerRecord(server.port, record.workers)
         else:
             require_free(name, record.port)
         record.write(home)
         return server
 
     def _existing(self, name: ServerName) -> Server:
-        record = Record.read(self._home(name))
+        record = ServerRecord.read(self._home(name))
         if record is None:
             raise _never_started(name)
         return self._server(name, record)
 
-    def _server(self, name: ServerName, record: Record) -> Server:
+    def _server(self, name: ServerName, record: ServerRecord) -> Server:
         data_dir = self._home(name) / "data"
         match name:
             case ServerName.KAFKA:
@@ -164,7 +163,7 @@ class Stack:
         return self._directory / name
 
     @contextmanager
-    def _alone(self, audience: Audience) -> Iterator[None]:
+    def _alone(self, audience: StackAudience) -> Iterator[None]:
         with explaining("stack", self._directory):
             self._directory.mkdir(parents=True, exist_ok=True)
             waiting = "another `towpath stack` is at work here; waiting for it …"
@@ -184,7 +183,7 @@ def _never_started(name: ServerName) -> ServerFailed:
 class _Watch:
     """Tells an audience which servers do not answer yet, and since when."""
 
-    def __init__(self, servers: Sequence[Server], audience: Audience) -> None:
+    def __init__(self, servers: Sequence[Server], audience: StackAudience) -> None:
         self._waiting = list(servers)
         self._audience = audience
         self._started_at = time.monotonic()

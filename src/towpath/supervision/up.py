@@ -1,18 +1,27 @@
-"""Bringing everything up, and down again, from whatever is there: a second `up` takes over what runs."""
+"""Bringing everything up, and down again, from whatever is there: a second `up` takes over what runs.
+
+Coordinates for as long as no peer does: `towpath up` before the first one is there, `towpath down` after the last.
+
+It takes the term only when nobody has it, and gives it back at once, so that it is never in a peer's way.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 
-from towpath.clock import Clock, SystemClock, to_micros
-from towpath.supervision.duties_wanted import PEER_KIND
-from towpath.supervision.duty import Duty, Wanted
-from towpath.supervision.duty_desk import DutyDesk, Overview
-from towpath.supervision.duty_state import DutyState
-from towpath.supervision.steward import Steward
+from towpath.core.clock import Clock, SystemClock, to_micros
+from towpath.core.service import Service
+from towpath.errors import DatabaseError
+from towpath.supervision.coordinator.coordinator import Coordinator
+from towpath.supervision.coordinator.reach import CoordinatorContext
+from towpath.supervision.duties.model import BELL, Duty, DutyState, NewDuty
+from towpath.supervision.duties.plan import PEER_KIND
+from towpath.supervision.service import DutyService, Overview
 from towpath.supervision.term import Term
 
 MOVED = "it is to run elsewhere, or in another way"
@@ -20,14 +29,14 @@ SETTLED = frozenset({DutyState.READY, DutyState.FAILED, DutyState.STOPPED})
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class UpOutcome:
     """How it came out."""
 
     is_in_time: bool
     overview: Overview
 
 
-class Signs:
+class SignsOfLife:
     """Who lives, by what has changed since we look: what a row says may be of the dead, or of another clock."""
 
     def __init__(self, lease_s: float, clock: Clock) -> None:
@@ -61,35 +70,35 @@ class Up:
     """Wishes that are seen to: by the peers, and by this process while there is none."""
 
     def __init__(
-        self, desk: DutyDesk, steward: Callable[[], Steward], me: str, lease_s: float, clock: Clock | None = None
+        self, desk: DutyService, steward: Callable[[], Steward], me: str, lease_s: float, clock: Clock | None = None
     ) -> None:
         """`me` is the id of this process: a term of its own is not that of a peer. `lease_s` is that of processes."""
         self._desk = desk
         self._steward = steward
         self._me = me
-        self._signs = Signs(lease_s, clock or SystemClock())
+        self._signs = SignsOfLife(lease_s, clock or SystemClock())
 
     def up(
         self,
-        wanted: list[Wanted],
+        wanted: list[NewDuty],
         *,
         who: str,
         why: str,
         timeout_s: float,
         show: Callable[[Overview], None],
         is_told: Callable[[], bool] = lambda: False,
-    ) -> Ended:
+    ) -> UpOutcome:
         """Let all this run, until each is ready or failed and a peer sees to it, or this process is told to end."""
         if not self._end_moved(wanted, who, timeout_s, show, is_told):
-            return Ended(False, self._desk.overview())
+            return UpOutcome(False, self._desk.overview())
         self._desk.want(wanted, who=who, why=why)
         names = {each.name for each in wanted}
         is_done = self._shown(show, lambda found: is_told() or self._is_up(found, names))
-        return Ended(self._work(is_done, timeout_s), self._desk.overview())
+        return UpOutcome(self._work(is_done, timeout_s), self._desk.overview())
 
     def _end_moved(
         self,
-        wanted: list[Wanted],
+        wanted: list[NewDuty],
         who: str,
         timeout_s: float,
         show: Callable[[Overview], None],
@@ -127,14 +136,14 @@ class Up:
         timeout_s: float,
         show: Callable[[Overview], None],
         host: str | None = None,
-    ) -> Ended:
+    ) -> UpOutcome:
         """Let nothing run any more (on one host, or on all): the peers last."""
         is_in_time = True
         for names in self._in_turn(host):
             self._desk.stop(*names, who=who, why=why)
             is_done = self._shown(show, lambda found, names=names: _is_down(found, names))  # type: ignore[misc]
             is_in_time = self._work(is_done, timeout_s) and is_in_time
-        return Ended(is_in_time, self._desk.overview())
+        return UpOutcome(is_in_time, self._desk.overview())
 
     def _in_turn(self, host: str | None) -> list[list[str]]:
         """Names that are stopped together, in the order in which they are."""
@@ -181,3 +190,82 @@ def _is_at_rest(duty: Duty) -> bool:
 
 def _is_down(found: Overview, names: Collection[str]) -> bool:
     return all(duty.state is DutyState.STOPPED for duty in found.duties if duty.name in names)
+
+
+logger = logging.getLogger(__name__)
+
+STEP_S = 0.1
+RENEWED_PART = 3  # of a lease
+
+
+class Steward:
+    """A coordinator without an election."""
+
+    def __init__(self, parts: CoordinatorContext, local: Sequence[Service], clock: Clock) -> None:
+        """`local` is what every peer does for its own host."""
+        self._parts = parts
+        self._local = local
+        self._clock = clock
+        self._term = 0
+        self._is_away = False
+        self._held_until = float("-inf")
+        self._coordinator = Coordinator(parts, self._held, clock)
+
+    def work(self, is_done: Callable[[], bool], timeout_s: float, is_needed: Callable[[], bool]) -> bool:
+        """Keep duties, where that is needed, until something is so; false when the time is over before."""
+        deadline = self._clock.monotonic() + timeout_s
+        bell = self._parts.database.bells.hang(BELL)
+        for service in self._local:
+            service.start()
+        try:
+            while not self._step(is_done, is_needed):
+                if self._clock.monotonic() > deadline:
+                    return False
+                bell.wait(STEP_S)
+                bell.clear()
+            return True
+        finally:
+            self._parts.database.bells.take_down(BELL, bell)
+            for service in self._local:
+                service.stop()
+            self._let_go()
+            self._parts.reach.close()
+
+    def _step(self, is_done: Callable[[], bool], is_needed: Callable[[], bool]) -> bool:
+        """Whether it is done. A database that is away is waited for."""
+        try:
+            if is_done():
+                return True
+            if not is_needed():
+                self._let_go()
+            elif self._hold():
+                self._coordinator.run_once()
+            self._is_away = False
+        except DatabaseError as error:
+            if not self._is_away:
+                logger.warning("%s; waiting for it", error)
+            self._is_away = True
+        return False
+
+    def _held(self) -> int:
+        return self._term if self._clock.monotonic() < self._held_until else 0
+
+    def _hold(self) -> bool:
+        """Whether this process coordinates now."""
+        lease_s, now = self._parts.settings.lease_s, self._clock.monotonic()
+        if now < self._held_until - lease_s * (1 - 1 / RENEWED_PART):
+            return True
+        terms = self._parts.terms
+        if self._held() and terms.renew(self._term):
+            self._held_until = now + lease_s
+        elif (term := terms.take()) is not None:
+            self._term, self._held_until = term, now + lease_s
+        else:
+            self._held_until = float("-inf")
+        return self._held() > 0
+
+    def _let_go(self) -> None:
+        if self._held():
+            with suppress(DatabaseError):  # then it ends by itself
+                self._parts.terms.release(self._term)
+        self._held_until = float("-inf")

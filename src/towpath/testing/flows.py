@@ -3,6 +3,8 @@
 tried = try_flow(flow, [{"name": "page.viewed", "at": 1}, b"no JSON"])
 assert [one.document["section"] for one in tried.loaded["views"]] == ["news"]
 assert [one.failure.code for one in tried.failed] == [ErrorCode.NOT_JSON]
+
+A sink that writes down what it is handed, for tests to look at.
 """
 
 from __future__ import annotations
@@ -14,50 +16,123 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
 
 from towpath.errors import BadValue
 from towpath.flow.flow import Flow
-from towpath.flow.graph import Stage
-from towpath.flow.outcome import gather
-from towpath.flow.worker.batch_place import BatchPlace
-from towpath.flow.worker.report import Failed
+from towpath.flow.graph.stages import Stage
+from towpath.flow.run.outcome import gather
+from towpath.flow.sinks.sink import Deliveries, Refusal, Sink, WriterContext
+from towpath.flow.sinks.template import Template
+from towpath.flow.worker.context import BatchContext
+from towpath.flow.worker.report import FailedRecord
 from towpath.log.record import NewRecord
-from towpath.log.spark_columns import SCHEMA
+from towpath.log.spark.columns import SCHEMA
 from towpath.settings import Settings, SparkSettings
-from towpath.testing.capture import Capture, Loaded, captured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NONCE = "0123456789abcdef"  # records that are tried come from the test itself
-Given = NewRecord | Mapping[str, Any] | bytes | str | None
+
+class Loaded(NamedTuple):
+    """One delivery as the sink would have got it."""
+
+    target: str
+    id: str
+    document: dict[str, Any]
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """Stands in for another sink: names and ids are made as for that one."""
+
+    target: Template
+    id: Template | None
+    routing: Template | None
+    directory: str
+    is_idempotent: bool = True
+    may_refuse: bool = False
+
+    @classmethod
+    def of(cls, sink: Sink, directory: Path) -> Capture:
+        return cls(sink.target, sink.id, sink.routing, str(directory))
+
+    def check(self, settings: Settings) -> None:
+        pass
+
+    def writer(self, place: WriterContext) -> CaptureWriter:
+        return CaptureWriter(Path(self.directory, f"{_file_name(place.output)}-{_file_name(place.unit)}.jsonl"))
+
+    def __str__(self) -> str:
+        return f"a capture, instead of {self.target}"
 
 
 @dataclass(slots=True)
-class Tried:
+class CaptureWriter:
+    """Keeps deliveries, and writes them when the task is done."""
+
+    path: Path
+    lines: list[str] = field(default_factory=list)
+
+    def write(self, deliveries: Deliveries) -> Iterable[Refusal]:
+        columns = zip(deliveries.targets, deliveries.ids, deliveries.payloads, strict=True)
+        self.lines += [json.dumps([target, id, payload.decode()]) for target, id, payload in columns]
+        return ()
+
+    def finish(self) -> Iterable[Refusal]:
+        self.path.write_text("\n".join(self.lines), encoding="utf-8")
+        return ()
+
+    def close(self) -> None:
+        pass
+
+
+def captured(directory: Path, output: str) -> list[Loaded]:
+    """What an output got, task by task."""
+    found = []
+    for path in sorted(directory.glob("*.jsonl")):
+        if path.stem.rpartition("-")[0] == _file_name(output):
+            for line in filter(None, path.read_text(encoding="utf-8").split("\n")):
+                target, id, payload = json.loads(line)
+                found.append(Loaded(target, id, orjson.loads(payload), payload.encode()))
+    return found
+
+
+def _file_name(output: str) -> str:
+    return output.encode().hex()
+
+
+NONCE = "0123456789abcdef"  # records that are tried come from the test itself
+GivenRecords = NewRecord | Mapping[str, Any] | bytes | str | None
+
+
+@dataclass(slots=True)
+class FlowTrial:
     """What became of the records: by output, by failure, by the step that filtered them."""
 
     loaded: dict[str, list[Loaded]] = field(default_factory=dict)
-    failed: list[Failed] = field(default_factory=list)
+    failed: list[FailedRecord] = field(default_factory=list)
     filtered: Counter[str] = field(default_factory=Counter)
     read: int = 0
 
 
 def try_flow(
     flow: Flow,
-    records: Sequence[Given] | Mapping[str, Sequence[Given]],
+    records: Sequence[GivenRecords] | Mapping[str, Sequence[GivenRecords]],
     *,
     spark: SparkSession | None = None,
     settings: Settings | None = None,
-) -> Tried:
+) -> FlowTrial:
     """Run a flow on records: a list for a flow of one topic, else lists by topic.
 
     A record is a dict (made into JSON), bytes or text (taken as they are), None (a tombstone) or a `NewRecord`.
     """
     settings = settings or Settings()
     session = spark or _session()
-    tried = Tried(loaded={output.name: [] for output in flow.outputs})
+    tried = FlowTrial(loaded={output.name: [] for output in flow.outputs})
     for stage in flow.stages():
         _try_stage(flow, stage, _by_topic(stage, records), session, settings, tried)
     return tried
@@ -69,7 +144,9 @@ def _session() -> SparkSession:
     return build_session(SparkSettings(master="local[1]"), "towpath-try")
 
 
-def _by_topic(stage: Stage, records: Sequence[Given] | Mapping[str, Sequence[Given]]) -> Mapping[str, Sequence[Given]]:
+def _by_topic(
+    stage: Stage, records: Sequence[GivenRecords] | Mapping[str, Sequence[GivenRecords]]
+) -> Mapping[str, Sequence[GivenRecords]]:
     if isinstance(records, Mapping):
         return {topic: given for topic, given in records.items() if topic in stage.topics}
     if len(stage.topics) != 1:
@@ -80,18 +157,18 @@ def _by_topic(stage: Stage, records: Sequence[Given] | Mapping[str, Sequence[Giv
 def _try_stage(
     flow: Flow,
     stage: Stage,
-    records: Mapping[str, Sequence[Given]],
+    records: Mapping[str, Sequence[GivenRecords]],
     spark: SparkSession,
     settings: Settings,
-    tried: Tried,
+    tried: FlowTrial,
 ) -> None:
-    from towpath.flow.plan import Plan
+    from towpath.flow.plan.plan import Plan
 
     with tempfile.TemporaryDirectory(prefix="towpath-try-") as home:
         reports = Path(home, "reports")
         reports.mkdir()
         outputs = tuple(replace(output, sink=Capture.of(output.sink, Path(home))) for output in stage.outputs)
-        place = BatchPlace(flow.name, stage.name, "try", str(reports), NONCE, settings)
+        place = BatchContext(flow.name, stage.name, "try", str(reports), NONCE, settings)
         limit = flow.max_record_bytes or settings.flow.max_record_bytes
         plan = Plan(replace(stage, outputs=outputs), place, {}, limit)
         plan.run(spark.createDataFrame(list(_rows(records)), SCHEMA).coalesce(1))
@@ -103,7 +180,7 @@ def _try_stage(
             tried.loaded[output.name] += captured(Path(home), output.name)
 
 
-def _rows(records: Mapping[str, Sequence[Given]]) -> Iterable[tuple[Any, ...]]:
+def _rows(records: Mapping[str, Sequence[GivenRecords]]) -> Iterable[tuple[Any, ...]]:
     for topic, given in records.items():
         for offset, one in enumerate(given):
             record = one if isinstance(one, NewRecord) else NewRecord(_value(one))

@@ -14,16 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from towpath import crash
-from towpath.db.machine import is_standing_still
+from towpath.core import crash
+from towpath.core.os_processes import is_standing_still
 from towpath.errors import TowpathError
-from towpath.testing.nursery import Nursery, Nursling
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
+from towpath.testing.fork_server import ForkedChild, ForkServer
 
 WAIT_S = 60.0
 LOG_LINES_SHOWN = 25
 EXIT_CODE_ORPHANED = 71
-
 
 _are_quick = False
 
@@ -35,13 +34,13 @@ def quicken_children() -> None:
 
 
 @cache
-def _nursery() -> Nursery:
-    return Nursery()
+def _nursery() -> ForkServer:
+    return ForkServer()
 
 
 def _start(
     module: str, argument: str, environment: Mapping[str, str], cwd: Path, log: IO[bytes]
-) -> subprocess.Popen[bytes] | Nursling:
+) -> subprocess.Popen[bytes] | ForkedChild:
     if _are_quick:
         return _nursery().start(module, argument, environment, cwd, log)
     command = [sys.executable, "-m", module, argument]

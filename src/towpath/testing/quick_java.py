@@ -16,10 +16,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from towpath.stack import elasticsearch, kafka
+from towpath.stack import kafka
+from towpath.stack import search as elasticsearch
 
-if TYPE_CHECKING:  # takes a second
+if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
 
 ARCHIVE = Path(sys.prefix) / f"spark-{version('pyspark')}.jsa"
 FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"

@@ -24,9 +24,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from towpath.flow import worker_daemon
-from towpath.testing.forking import Ends, run, settle
-from towpath.testing.waiting import wait_until
+from towpath.flow.worker import daemon as worker_daemon
+from towpath.testing.clock import wait_until
+from towpath.testing.fork_server import ForkEnds, run, settle
 
 MOST_BYTES = 1 << 20
 START_S = 60
@@ -80,7 +80,7 @@ class _Server:
         self._listener.bind(address)
         self._listener.listen(64)
         self._programs: dict[int, socket.socket] = {}  # by what was forked for them
-        self._ends = Ends()
+        self._ends = ForkEnds()
 
     def serve(self) -> list[str] | None:
         """Returns in each fork with its arguments, and here when whoever has started this is gone."""

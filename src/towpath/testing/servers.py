@@ -3,6 +3,10 @@
 Each runs on a free port in a directory of its own, which is deleted after use.
 
     python -m towpath.testing.servers    fetches what they need, so that no test waits for the network
+
+An OpenSearch node for a test, gone when it ends. `towpath stack` has none: it is here to hold the index sink to it.
+
+As of Elasticsearch, the minimal distribution is the only one in a registry for Java libraries.
 """
 
 from __future__ import annotations
@@ -15,11 +19,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from towpath.spark.artifacts import SETS, Progress, fetch, is_fetched
+from towpath.spark.artifacts import OPENSEARCH, SETS, FetchProgress, fetch, is_fetched
 from towpath.spark.java import find_java
-from towpath.stack.elasticsearch import ElasticsearchServer
+from towpath.stack.daemon import environment
 from towpath.stack.kafka import KafkaServer
 from towpath.stack.postgres import PostgresServer
+from towpath.stack.search import ElasticsearchServer, SearchNode
 from towpath.stack.server import Server
 from towpath.stack.spark_cluster import SparkCluster
 
@@ -86,11 +91,48 @@ def fetch_all() -> None:
             sys.stdout.write("\n")
 
 
-def _show(progress: Progress) -> None:
+def _show(progress: FetchProgress) -> None:
     done, total = progress.bytes >> 20, progress.bytes_total >> 20
     if sys.stdout.isatty() or done == total:
         sys.stdout.write(f"\r      {progress.name}: {done} of {total} MB")
         sys.stdout.flush()
+
+
+OPTIONS = ("-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.security.manager=allow")
+
+
+@contextmanager
+def opensearch_server() -> Iterator[OpenSearchServer]:
+    """A running OpenSearch node without indices."""
+    with server_home() as home, OpenSearchServer(home / OPENSEARCH) as server:
+        yield server
+
+
+class OpenSearchServer(SearchNode):
+    """Starts, stops and crashes one OpenSearch node on 127.0.0.1; as root it runs as an ordinary user."""
+
+    name = OPENSEARCH
+    settings_file = "opensearch.yml"
+    copied = ("log4j2.properties",)
+
+    def _command(self) -> list[str]:
+        """What its start script runs in the end."""
+        home = self._require_home()
+        properties = {
+            "opensearch.path.home": home,
+            "opensearch.path.conf": self._config,
+            "opensearch.distribution.type": "zip",
+            "opensearch.bundled_jdk": "false",
+            "java.io.tmpdir": self.data_dir / "tmp",
+            "io.netty.noUnsafe": "true",
+            "log4j2.disable.jmx": "true",
+            "log4j.shutdownHookEnabled": "false",
+        }
+        options = [*OPTIONS, *(f"-D{key}={value}" for key, value in properties.items())]
+        return [str(self._java.program), *options, "-cp", f"{home}/lib/*", "org.opensearch.bootstrap.OpenSearch"]
+
+    def _environment(self) -> dict[str, str]:
+        return environment(self._java, HOME=str(self.data_dir))
 
 
 if __name__ == "__main__":

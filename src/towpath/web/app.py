@@ -8,86 +8,79 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.datastructures import State
 
-from towpath.desk.figures import Figures
+from towpath.desk.record_queries import DeskMetrics
 from towpath.settings import directory_of
-from towpath.web import (
-    access_routes,
-    actor_routes,
-    block_routes,
-    case_routes,
-    complaint_routes,
-    correction_routes,
-    data_set_routes,
-    event_routes,
-    failures,
-    flow_audit_routes,
-    flow_routes,
-    gateway_routes,
-    group_routes,
-    health,
-    job_routes,
-    lane_routes,
-    maintenance_routes,
-    notice_routes,
-    outlet_routes,
-    policy_routes,
-    process_routes,
-    public_routes,
-    queue_routes,
-    rehearsal_routes,
-    schedule_routes,
-    topic_routes,
+from towpath.web import failures
+from towpath.web import metrics as health
+from towpath.web.api import (
+    access,
+    actors,
+    admin,
+    cases,
+    complaints,
+    corrections,
+    data_sets,
+    flows,
+    groups,
+    jobs,
+    lanes,
+    policies,
+    processes,
+    queue,
+    rehearsals,
+    schedules,
+    topics,
 )
-from towpath.web.actor_code import ActorCode
-from towpath.web.asking import scopes_of
-from towpath.web.console import failing
-from towpath.web.console.all_pages import PAGES
-from towpath.web.console.common import Common
-from towpath.web.console.live import Broadcaster
-from towpath.web.console.sharing import Sharing
-from towpath.web.frame import Frame
+from towpath.web.api.actors import ActorCode
+from towpath.web.auth import scopes_of
+from towpath.web.console.layout import action as failing
+from towpath.web.console.layout.lists import SharedPages
+from towpath.web.console.layout.live import Broadcaster
+from towpath.web.console.layout.page import SharedAnswers
+from towpath.web.console.pages import PAGES
+from towpath.web.failures import GATEWAY, PREFIX, Failure
+from towpath.web.failures import failures as failures_of
+from towpath.web.gateway import results as outlet_routes
+from towpath.web.gateway import uploads as gateway_routes
 from towpath.web.metrics import ApiMetrics
-from towpath.web.model import GATEWAY, PREFIX, Failure
-from towpath.web.model import failures as failures_of
-from towpath.web.rate import Rate
-from towpath.web.visiting import Hall
+from towpath.web.middleware import RequestMiddleware
+from towpath.web.visitors import Rate, VisitorLimits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fastapi import APIRouter
-
     from towpath.runtime import Runtime
+
 
 GATEWAY_ROUTERS: tuple[APIRouter, ...] = (health.router, gateway_routes.router, outlet_routes.router)
 ROUTERS: tuple[APIRouter, ...] = (
     health.router,
-    access_routes.router,
-    case_routes.router,
-    group_routes.router,
-    job_routes.router,
-    rehearsal_routes.router,
-    correction_routes.router,
-    lane_routes.router,
-    policy_routes.router,
-    notice_routes.router,
-    actor_routes.router,
-    schedule_routes.router,
-    data_set_routes.router,
-    flow_routes.router,
-    flow_audit_routes.router,
-    topic_routes.router,
-    queue_routes.router,
-    event_routes.router,
-    process_routes.router,
-    block_routes.router,
-    complaint_routes.router,
-    maintenance_routes.router,
-    public_routes.router,
+    access.router,
+    cases.router,
+    groups.router,
+    jobs.router,
+    rehearsals.router,
+    corrections.router,
+    lanes.router,
+    policies.router,
+    admin.notice_router,
+    actors.router,
+    schedules.router,
+    data_sets.router,
+    flows.router,
+    flows.audit_router,
+    topics.router,
+    queue.router,
+    queue.event_router,
+    processes.router,
+    access.block_router,
+    complaints.router,
+    admin.router,
+    complaints.public_router,
     gateway_routes.router,
     outlet_routes.router,
 )
@@ -111,21 +104,21 @@ def build_app(runtime: Runtime, surface: Surface = Surface.API, directory: Path 
     app = _App.like(_routes(surface))
     settings, gateway = runtime.settings.api, runtime.settings.gateway
     app.state.runtime = runtime
-    app.state.hall = Hall(gateway, settings.threads)
+    app.state.hall = VisitorLimits(gateway, settings.threads)
     app.state.complaint_rate = Rate(runtime.settings.complaints.per_minute / 60, time.monotonic)
     app.state.metrics = _metrics(runtime)
     app.state.actor_code = ActorCode(runtime.settings.actors.modules, directory or directory_of())
     app.state.broadcaster = Broadcaster(runtime.database)
-    app.state.common = Common()
+    app.state.common = SharedPages()
     limits = {"max_body_bytes": settings.max_body_bytes, "chunk_bytes": gateway.chunk_bytes}
     if surface is Surface.CONSOLE:
-        app.add_middleware(Sharing)
-    app.add_middleware(Frame, hosts=settings.hosts, metrics=app.state.metrics, **limits)
+        app.add_middleware(SharedAnswers)
+    app.add_middleware(RequestMiddleware, hosts=settings.hosts, metrics=app.state.metrics, **limits)
     return app
 
 
 def _metrics(runtime: Runtime) -> ApiMetrics:
-    metrics, figures = ApiMetrics(), Figures(runtime.database)
+    metrics, figures = ApiMetrics(), DeskMetrics(runtime.database)
     metrics.watch(
         "towpath_desk_cases",
         "Cases on the desk and in its history, by flow and state.",

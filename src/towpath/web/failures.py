@@ -1,4 +1,7 @@
-"""Everything that goes wrong, in one shape: `{"error": {"code", "message", "details"}}`."""
+"""Everything that goes wrong, in one shape: `{"error": {"code", "message", "details"}}`.
+
+The shapes of bodies: what may be sent, and pages of what is answered.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,48 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
 from towpath import errors
+from towpath.core.logs import without_password
 from towpath.errors import TowpathError
-from towpath.logs import without_password
-from towpath.web.asking import note_refused
-from towpath.web.model import COMPLAINTS, GATEWAY, PREFIX
+from towpath.operations.model import LARGEST, MOST_ROWS
+from towpath.web.auth import note_refused
+
+PREFIX = "/api/v1"
+GATEWAY = "/gateway/v1"
+COMPLAINTS = "/complaints"  # the only change that anybody may ask for without a key
+
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description="How many to show.")]
+Before = Annotated[
+    int | None, Query(ge=1, le=LARGEST, description="Go on where a page ended: what it has under `next`.")
+]
+
+
+class Wrong(BaseModel):
+    """What went wrong: `code` for programs, `message` for people."""
+
+    code: str
+    message: str
+    details: Any
+
+
+class Failure(BaseModel):
+    """The one shape of whatever goes wrong."""
+
+    error: Wrong
+
+
+def failures(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer besides what it is for."""
+    return {status: {"model": Failure, "description": HTTPStatus(status).phrase} for status in statuses}
+
 
 RETRY_S = 1.0
 _BROKEN = "this is a fault in Towpath; its log has the trace under the request's id"

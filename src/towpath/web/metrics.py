@@ -1,13 +1,23 @@
-"""What the HTTP interface tells Prometheus: its own requests, and the desk and the queue when somebody asks."""
+"""What the HTTP interface tells Prometheus: its own requests, and the desk and the queue when somebody asks.
+
+Whether the process lives, whether it can work, and its figures.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+from pydantic import BaseModel
 from starlette.types import Scope
+
+from towpath.access.roles import Scope as roles_Scope
+from towpath.web.auth import Credentials, needs, runtime_of
+from towpath.web.failures import failures
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -57,3 +67,38 @@ class _Asked(Collector):
         for labels, value in self._read():
             family.add_metric(labels, value)
         yield family
+
+
+router = APIRouter(tags=["health"])
+_allowed = needs(roles_Scope.METRICS)
+FIGURES = {"description": "Figures.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+
+
+class Health(BaseModel):
+    """`ok`."""
+
+    status: str = "ok"
+
+
+@router.get("/healthz")
+def healthz() -> Health:
+    """Answers while the process lives."""
+    return Health()
+
+
+@router.get("/readyz", responses=failures(503))
+def readyz(request: Request) -> Health:
+    """Answers when the database does; 503 otherwise."""
+    runtime = runtime_of(request)
+    with runtime.database.read() as tx:
+        runtime.event_log.last_seq(tx)
+    return Health()
+
+
+@router.get("/metrics", response_class=Response, responses={200: FIGURES, **failures(401, 403, 503)})
+def metrics(request: Request, credentials: Credentials) -> Response:
+    """Figures for Prometheus; needs a key with the scope `metrics` unless the setting api.open_metrics is on."""
+    if not runtime_of(request).settings.api.open_metrics:
+        _allowed(request, credentials)
+    found: ApiMetrics = request.app.state.metrics
+    return Response(generate_latest(found.registry), media_type=CONTENT_TYPE_LATEST)

@@ -7,13 +7,13 @@ from pathlib import Path
 from tests.recovery.actors.walkers import WALKERS, Walker
 
 import towpath
-from towpath.actors.phase import LIVE
-from towpath.logs import configure
+from towpath.actors.instance import LIVE
+from towpath.core.logs import configure
 from towpath.queue import MessageState
 from towpath.settings import LoggingSettings
-from towpath.testing.journal import Journal
+from towpath.testing.clock import wait_until
 from towpath.testing.processes import leave_with_parent, order
-from towpath.testing.waiting import wait_until
+from towpath.testing.queue_ledger import Journal
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from towpath.actors import Resume
-from towpath.crash import CrashPoint as P
+from towpath.core.crash import CrashPoint as P
 
 IN_TURN = (P.TURN_BEGUN, P.TURN_DONE, P.TURN_BEFORE_COMMIT, P.TURN_AFTER_COMMIT)
 

@@ -13,11 +13,11 @@ from tests.recovery.stage import ROOT
 
 import towpath
 from towpath.actors import Resume
-from towpath.actors.phase import Phase
-from towpath.crash import CrashPoint as P
+from towpath.actors.instance import Phase
+from towpath.core.crash import CrashPoint as P
 from towpath.runtime import Runtime
-from towpath.testing.journal import entries
 from towpath.testing.processes import ChildProcess
+from towpath.testing.queue_ledger import entries
 
 QUEUE = {"poll_s": 0.2, "caretaker_s": 0.05}
 ONCE = (P.INTAKE_BEFORE_COMMIT, P.INTAKE_AFTER_COMMIT, P.ACTORS_CLAIM_BEFORE_COMMIT, P.ACTORS_CLAIM_AFTER_COMMIT)

@@ -10,10 +10,10 @@ from tests.support.actors import Count, Counter, Do, Doer, Gate, Theatre
 from tests.support.shared_servers import own_postgres
 
 import towpath
-from towpath.actors.phase import Phase
+from towpath.actors.instance import Phase
 from towpath.errors import DatabaseError
 from towpath.stack.postgres import PostgresServer, StopMode
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 pytestmark = pytest.mark.realtime
 

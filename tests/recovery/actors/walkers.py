@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from towpath.actors import Actor, End, Failed, Resume, Turn, state
-from towpath.testing.journal import Journal
+from towpath.testing.queue_ledger import Journal
 
 WORK = "work"
 

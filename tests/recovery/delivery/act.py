@@ -15,7 +15,7 @@ from tests.recovery.delivery.target import Target
 from tests.recovery.delivery.targets import TARGETS
 
 import towpath
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import Strategy
 from towpath.testing.processes import leave_with_parent
 
 

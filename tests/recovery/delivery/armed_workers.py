@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from towpath.crash import Armed, CrashPoint
+from towpath.core.crash import Armed, CrashPoint
 
 
 class ArmedWorkers(Armed):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from towpath.flow.stateful.dedupe_keeper import DedupeKeeper
+from towpath.flow.stateful.dedupe import DedupeKeeper
 from towpath.flow.stateful.keeper import ShardState
-from towpath.flow.stateful.verdict import Verdict
+from towpath.flow.worker.records import RecordVerdict
 
 
 class ForgetfulKeeper(DedupeKeeper):
@@ -16,5 +16,5 @@ class ForgetfulKeeper(DedupeKeeper):
 
     def decide(
         self, records: pa.Table, keys: Sequence[bytes | None], state: ShardState, now_ms: int
-    ) -> list[Verdict | None]:
+    ) -> list[RecordVerdict | None]:
         return super().decide(records, keys, {}, now_ms)

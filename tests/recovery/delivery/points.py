@@ -8,8 +8,8 @@ from itertools import product
 from tests.recovery.delivery.shape import Shape
 from tests.recovery.delivery.shapes import CHAIN, PARTS, REFUSING, SHAPES
 
-from towpath.crash import CrashPoint as P
-from towpath.flow.strategy import Strategy
+from towpath.core.crash import CrashPoint as P
+from towpath.flow.delivery.ids import Strategy
 
 TARGETS = ("topic", "kafka", "sqlite", "postgres", "files", "index")
 MAY_REFUSE = frozenset({"sqlite", "postgres", "index"})

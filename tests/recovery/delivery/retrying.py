@@ -19,11 +19,11 @@ from tests.support.flows import World
 from tests.support.logs import Place
 from tests.support.spark import spark_settings
 
-from towpath import crash
-from towpath.flow.strategy import Strategy
+from towpath.core import crash
+from towpath.flow.delivery.ids import Strategy
 from towpath.settings import SparkSettings
 from towpath.spark.session import build_session
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,15 +20,15 @@ from tests.recovery.delivery.target import Target
 from tests.support.flows import World
 from tests.support.logs import everything
 
-from towpath import crash
-from towpath.crash import Armed, CrashPoint
+from towpath.core import crash
+from towpath.core.crash import Armed, CrashPoint
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.delivery.ledger import Batch, BatchState
+from towpath.flow.delivery.places import BY_BATCH
 from towpath.flow.flow import Flow
-from towpath.flow.ledger_row import Batch, BatchState
-from towpath.flow.place import BY_BATCH
-from towpath.flow.strategy import Strategy
 from towpath.flow.topics import FlowTopics
 from towpath.log import Log, NewRecord
-from towpath.testing.waiting import wait_until
+from towpath.testing.clock import wait_until
 
 SETTLE_S = 10  # at most: what a dead task has left open may stay so
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.recovery.delivery.target import Child, Rows, Target
 
 from towpath import Flow
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import Strategy
 
 GOOD, FILTERED, UNMET, RAISING, REFUSED, BROKEN = "good", "filtered", "unmet", "raising", "refused", "broken"
 KINDS = (GOOD, GOOD, GOOD, FILTERED, RAISING, BROKEN)

@@ -28,7 +28,7 @@ from tests.recovery.delivery.shapes_with_state import DEDUPE, JOIN, STATEFUL, TI
 from tests.recovery.delivery.target import Target, children
 
 from towpath import Flow, expect, topic
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import Strategy
 
 __all__ = ["DEDUPE", "JOIN", "STATEFUL", "TIMER"]  # named here with the others
 Document = dict[str, Any]

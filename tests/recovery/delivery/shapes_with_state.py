@@ -10,9 +10,9 @@ from tests.recovery.delivery.shape import FILTERED, GOOD, RAISING, Seen, Shape, 
 from tests.recovery.delivery.target import Target, children
 
 from towpath import Flow, topic
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.graph.stateful_nodes import Moment
 from towpath.flow.stateful import Dedupe, field
-from towpath.flow.stateful.stateful_step import Moment
-from towpath.flow.strategy import Strategy
 
 Document = dict[str, Any]
 

@@ -10,11 +10,11 @@ from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shapes import SINGLE
 from tests.recovery.delivery.zombie import Zombie
 
-from towpath.crash import CrashPoint as P
-from towpath.db.table_marks import TableMarks
+from towpath.core.crash import CrashPoint as P
+from towpath.db.tables.model import TableMarks
 from towpath.errors import SinkError
-from towpath.flow.sinks import topic_marked
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.sinks.topic import writer as topic_marked
 from towpath.flow.topics import producer_of
 
 MakeRig = Callable[[Case], Rig]

@@ -13,8 +13,8 @@ from tests.recovery.delivery.points import Case, product_of
 from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shapes import DEDUPE, MANY, SINGLE
 
-from towpath.crash import CrashPoint as P
-from towpath.flow.strategy import Strategy
+from towpath.core.crash import CrashPoint as P
+from towpath.flow.delivery.ids import Strategy
 from towpath.testing.processes import ChildProcess
 
 ROOT = Path(__file__).parents[3]

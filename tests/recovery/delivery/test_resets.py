@@ -11,10 +11,10 @@ from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shape import COUNT
 from tests.recovery.delivery.shapes import MANY
 
-from towpath.crash import CrashPoint as P
-from towpath.flow.stage_store import StageStore
-from towpath.flow.strategy import Strategy
-from towpath.flow.wish import WishKind
+from towpath.core.crash import CrashPoint as P
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.stage.states import StageCommandKind
+from towpath.flow.stage.store import StageStore
 
 MakeRig = Callable[[Case], Rig]
 POINTS = (P.GENERATION_FENCED, P.GENERATION_BEGUN)
@@ -26,7 +26,9 @@ def begun_anew(rig: Rig) -> None:
     runtime = rig.world.connect()
     with runtime.database.transaction() as tx:
         arguments = {"to": "earliest"}
-        StageStore(runtime.database).ask(tx, rig.flow().name, rig.topics[0], WishKind.RESET, "me", "trying", arguments)
+        StageStore(runtime.database).ask(
+            tx, rig.flow().name, rig.topics[0], StageCommandKind.RESET, "me", "trying", arguments
+        )
     rig.world.runtimes.remove(runtime)
     runtime.close()
     assert rig.attempt(rig.case.point), "nobody came by there"

@@ -17,8 +17,8 @@ from tests.recovery.delivery.target import Target
 from tests.recovery.delivery.targets import IndexTarget, PostgresTarget, SqliteTarget
 from tests.support.elasticsearch import Node
 
-from towpath.crash import CrashPoint as P
-from towpath.flow.strategy import Strategy
+from towpath.core.crash import CrashPoint as P
+from towpath.flow.delivery.ids import Strategy
 from towpath.log import NewRecord
 
 MakeRig = Callable[[Case], Rig]

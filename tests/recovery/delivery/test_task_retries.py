@@ -11,8 +11,8 @@ from tests.recovery.delivery.retrying import Retrying
 from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shapes import MANY, SHAPES
 
-from towpath.crash import CrashPoint as P
-from towpath.flow.strategy import Strategy
+from towpath.core.crash import CrashPoint as P
+from towpath.flow.delivery.ids import Strategy
 
 MakeRig = Callable[[Case], Rig]
 COMMITTED = {

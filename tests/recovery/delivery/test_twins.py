@@ -11,13 +11,13 @@ from tests.recovery.delivery.points import Case
 from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shapes import DEDUPE, FORK, SINGLE
 
-from towpath.crash import CrashPoint as P
-from towpath.flow.batch_run import BatchRun
-from towpath.flow.checkpoint import Checkpoint
-from towpath.flow.ground import Ground
+from towpath.core.crash import CrashPoint as P
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.run.batch import BatchRun
+from towpath.flow.run.checkpoint import Checkpoint
+from towpath.flow.run.context import StageContext
 from towpath.flow.stateful import operators
-from towpath.flow.strategy import Strategy
-from towpath.flow.worker.batch_place import BatchPlace
+from towpath.flow.worker.context import BatchContext
 
 MakeRig = Callable[[Case], Rig]
 
@@ -25,7 +25,7 @@ MakeRig = Callable[[Case], Rig]
 def test_without_marks_records_come_twice(make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
     place = BatchRun._place
 
-    def without_marks(run: BatchRun) -> BatchPlace:
+    def without_marks(run: BatchRun) -> BatchContext:
         return replace(place(run), strategy=Strategy.AT_LEAST_ONCE)
 
     monkeypatch.setattr(BatchRun, "_place", without_marks)
@@ -49,7 +49,7 @@ def test_without_stored_decisions_records_land_in_two_outputs_or_in_none(
     make_rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By chance it may come out right: of 9 records each has one chance in two."""
-    monkeypatch.setattr(Ground, "decides", property(lambda ground: False))
+    monkeypatch.setattr(StageContext, "decides", property(lambda ground: False))
     found = []
     for _ in range(3):
         found += make_rig(Case(FORK, Strategy.EXACTLY_ONCE, "sqlite", P.BATCH_LOADED)).run()

@@ -10,7 +10,7 @@ from tests.recovery.delivery.rig import Rig
 from tests.recovery.delivery.shapes import FORK, MANY, REFUSING
 from tests.recovery.delivery.walks import SHAPES_OF_WALKS, Walk, possible_steps, walks
 
-from towpath.flow.strategy import Strategy
+from towpath.flow.delivery.ids import Strategy
 
 MakeRig = Callable[[Case], Rig]
 WALKS = walks()

@@ -26,8 +26,8 @@ from tests.recovery.delivery.shapes import CHAIN, MANY, PARTS, SHAPES, SINGLE
 from tests.recovery.delivery.walks import SHAPES_OF_WALKS
 
 import towpath
-from towpath.crash import CrashPoint as P
-from towpath.flow.strategy import Strategy
+from towpath.core.crash import CrashPoint as P
+from towpath.flow.delivery.ids import Strategy
 
 MakeRig = Callable[[Case], Rig]
 ALL = product_of()

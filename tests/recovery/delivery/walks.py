@@ -14,8 +14,8 @@ from tests.recovery.delivery.points import POINTS, Case, product_of
 from tests.recovery.delivery.shape import Shape
 from tests.recovery.delivery.shapes import SHAPES
 
-from towpath.crash import CrashPoint as P
-from towpath.flow.strategy import Strategy
+from towpath.core.crash import CrashPoint as P
+from towpath.flow.delivery.ids import Strategy
 
 Step = tuple[P, P]
 # What has to be brought about for each of their crashes, and takes as many attempts as by itself, is no walk.

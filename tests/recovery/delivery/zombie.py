@@ -11,10 +11,9 @@ from hashlib import sha256
 
 from tests.recovery.delivery.rig import Rig
 
-from towpath.flow.ledger_row import BatchState
-from towpath.flow.sinks.sink import Deliveries, Place, Writer
-from towpath.flow.stage_store import StageStore
-from towpath.flow.units import Units
+from towpath.flow.delivery.ledger import BatchSnapshot, BatchState
+from towpath.flow.sinks.sink import Deliveries, Writer, WriterContext
+from towpath.flow.stage.store import StageStore
 
 OUTPUT = "main"
 
@@ -28,7 +27,7 @@ class Zombie:
         batch = next(batch for batch in rig.world.batches(flow) if batch.state is BatchState.SNAPSHOT)
         with runtime.database.read() as tx:
             launch = StageStore(runtime.database).read(tx, flow.name, batch.stage).launch
-        place = Place(
+        place = WriterContext(
             flow.name,
             batch.stage,
             OUTPUT,
@@ -39,7 +38,7 @@ class Zombie:
             batch.batch_id,
             rig.case.strategy,
             launch,
-            Units.of_value(batch.units).marks_since,
+            BatchSnapshot.of_value(batch.units).marks_since,
         )
         sinks = {output.name: output.sink for stage in flow.stages() for output in stage.outputs}
         sink = sinks[OUTPUT]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.support.desk import intake_of, take_all
 
 import towpath
-from towpath.desk.opening import open_case_janitor
-from towpath.logs import configure
+from towpath.core.logs import configure
+from towpath.desk.background import open_case_janitor
 from towpath.runtime import Runtime
 from towpath.settings import LoggingSettings
 from towpath.testing.processes import leave_with_parent, order

@@ -12,12 +12,11 @@ from tests.recovery.stage import ROOT
 from tests.support.desk import NO_CITY, DeskFlow, blob_names, check_tallies, desk_tables, intake_of, take_all
 
 from towpath import settings
-from towpath.crash import CrashPoint as P
-from towpath.desk.case_state import CaseState
-from towpath.desk.case_store import CaseStore
-from towpath.desk.policy_store import PolicyStore
-from towpath.desk.selection import Selection
-from towpath.flow.reentry_record import reentry_record
+from towpath.core.crash import CrashPoint as P
+from towpath.desk.cases.model import CaseSelection, CaseState
+from towpath.desk.cases.store import CaseStore
+from towpath.desk.policies.store import PolicyStore
+from towpath.flow.records.reentry import reentry_record
 from towpath.log.record import NewRecord, Record
 from towpath.policy import Match, Rule, constant, ignore, repeat, repeat_after
 from towpath.runtime import Runtime
@@ -62,7 +61,7 @@ class Scene:
         take_all(intake_of(self.runtime))
         cases = CaseStore(self.runtime.database)
         with self.runtime.database.transaction() as tx:
-            found = sorted(cases.page(tx, Selection(), 10), key=lambda case: case.offset)
+            found = sorted(cases.page(tx, CaseSelection(), 10), key=lambda case: case.offset)
             ids = [case.id for case in found]
             cases.move(tx, ids, CaseState.REPLAYING, who="ann", why="again", ticket=True)
             bodies = cases.bodies(tx, ids)
@@ -93,7 +92,7 @@ class Scene:
         take_all(intake_of(self.runtime))
         cases = CaseStore(self.runtime.database)
         with self.runtime.database.transaction() as tx:
-            ids = [case.id for case in cases.page(tx, Selection(states=(CaseState.OPEN,)), 100)]
+            ids = [case.id for case in cases.page(tx, CaseSelection(states=(CaseState.OPEN,)), 100)]
             cases.move(tx, ids, CaseState.ABANDONED, who="ann", why="test data")
         self.runtime.database.shift_clock(40 * 86400)
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import IO, Any
 from uuid import uuid4
 
-from towpath.supervision.launchers.kin import end_kin
-from towpath.supervision.launchers.launch_spec import LAUNCH_VARIABLE
+from towpath.supervision.launchers.launcher import LAUNCH_VARIABLE
+from towpath.supervision.launchers.process_tree import end_process_tree
 
 NEVER = "0001-01-01T00:00:00Z"
 PIECE = 16 << 10  # the most that an engine keeps of a line in one piece
@@ -112,7 +112,7 @@ class Container:
             reader.start()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         sign = next((each for each in self.config["Env"] if each.startswith(f"{LAUNCH_VARIABLE}=")), "no sign")
-        end_kin(sign, process.pid, 10.0)
+        end_process_tree(sign, process.pid, 10.0)
         code = process.wait()
         for reader in readers:
             reader.join(10.0)

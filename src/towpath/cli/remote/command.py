@@ -7,19 +7,19 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from towpath.cli.given import Given
+from towpath.cli.context import CliContext
 
 AS_EVER = frozenset({"send", "receive"})  # these talk to a server anyway
 
 
-class Command(TyperCommand):
+class RemoteAwareCommand(TyperCommand):
     """Where a command is run is decided when all of its options are known, and nothing is done yet."""
 
     def invoke(self, ctx: Any) -> Any:
-        given = ctx.ensure_object(Given)
+        given = ctx.ensure_object(CliContext)
         if given.remote is None or words_of(ctx) in AS_EVER:
             return super().invoke(ctx)
-        from towpath.cli.remote.running import run
+        from towpath.cli.remote.run import run
 
         return run(words_of(ctx), ctx, given)
 
@@ -37,7 +37,7 @@ def words_of(ctx: typer.Context) -> str:
 def let_run_remotely(app: typer.Typer) -> None:
     """Every command of the app and of its groups is a `Command`."""
     for each in app.registered_commands:
-        each.cls = Command
+        each.cls = RemoteAwareCommand
     for group in app.registered_groups:
         if group.typer_instance is not None:
             let_run_remotely(group.typer_instance)

@@ -2,45 +2,132 @@
 
 A connection that is cut leaves open whether a change was made. The same question is asked again, and what would change
 something carries an idempotency key: the server does it once and gives the same answer.
+
+What a server refuses, as the command would have said it here, and what to do about it.
+
+Lists that are longer than one answer.
+
+Times as commands print them. The API writes UTC as `Z` in most of its answers, a command as `+00:00`.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
-from towpath.cli.failures import UsageError, say
-from towpath.cli.given import Given
-from towpath.cli.remote.refusals import refused
-from towpath.cli.remote.times import spelled
-from towpath.client.address import Address
-from towpath.client.connection import Answer, Connection, Later, Unreachable
-from towpath.client.key import Key, find_key
-from towpath.client.refusal import FAULT, Refusal, check
-from towpath.errors import BadValue, GatewayRefused, SenderReplaced, ServerAway
-from towpath.exact_json import read_exactly, to_json
+from towpath.cli.context import CliContext, UsageError, say
+from towpath.client.connection import (
+    FAULT,
+    ClientKey,
+    Connection,
+    HttpAnswer,
+    Later,
+    ServerAddress,
+    ServerRefusal,
+    Unreachable,
+    check,
+    find_key,
+)
+from towpath.core.exact_json import read_exactly, to_json
+from towpath.errors import BadValue, GatewayRefused, SenderReplaced, ServerAway, ServerRefused
+
+NO_API = "it does not answer commands; `towpath console` and `towpath api run` do, `towpath gateway run` does not"
+UNKNOWN_PATH = "not_found"  # of what is there, but not known, the code says what it is: unknown_case
+
+
+def refused(error: GatewayRefused | SenderReplaced, url: str) -> ServerRefused:
+    if isinstance(error, SenderReplaced):
+        return ServerRefused(409, "session_replaced", str(error))
+    return ServerRefused(error.status, error.code, _told(error, url))
+
+
+def _told(error: GatewayRefused, url: str) -> str:
+    if not error.code:
+        return f"{url} {error.message}"
+    if error.code == UNKNOWN_PATH:
+        return f"{url}: {NO_API}"
+    if error.status == 401:
+        return f"{url}: {error.message}; the key is that of the variable TOWPATH_KEY or of --key-file"
+    if error.code == "not_allowed":
+        return f"{error.message}; `towpath key make` makes one, and `towpath user role` gives a role"
+    return error.message
+
+
+MOST_AT_ONCE = 1_000  # that the API answers
+
+
+@dataclass(frozen=True)
+class RemotePage:
+    """What was found, and where to go on."""
+
+    items: list[Any]
+    next: Any
+
+
+def paged(
+    server: RemoteServer, path: str, query: Mapping[str, Any], limit: int | None, by: str, start: Any
+) -> RemotePage:
+    """As many as wanted; all, if that is not said."""
+    found: list[Any] = []
+    cursor = start
+    while True:
+        some = MOST_AT_ONCE if limit is None else min(MOST_AT_ONCE, limit - len(found))
+        answer = server.look(path, {**query, "limit": some, by: cursor})
+        found += answer["items"]
+        cursor = answer.get("next")
+        if cursor is None or (limit is not None and len(found) >= limit):
+            return RemotePage(found, cursor)
+
+
+_ZULU = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+NAMES = frozenset({"at", "since", "until", "first_due", "last_due"})
+THEIRS = frozenset(
+    {"payload", "headers", "fields", "facts", "data", "value", "template", "rules"}
+)  # not ours to change
+
+
+def is_time(name: str) -> bool:
+    return name.endswith("_at") or name in NAMES
+
+
+def spelled(value: Any) -> Any:
+    """An answer with its times as a command prints them; what people have sent stays as it is."""
+    if isinstance(value, list):
+        return [spelled(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _part(name, each) for name, each in value.items()}
+
+
+def _part(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return f"{value[:-1]}+00:00" if is_time(name) and _ZULU.fullmatch(value) else value
+    return value if name in THEIRS and not isinstance(value, str) else spelled(value)
+
 
 API = "/api/v1"
 GATEWAY = "/gateway/v1"
 WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # before each further try
 
 
-class Server:
+class RemoteServer:
     """Asks one server in the name of one key."""
 
-    def __init__(self, address: Address, key: Key) -> None:
+    def __init__(self, address: ServerAddress, key: ClientKey) -> None:
         self._url = address.url
         self._connection = Connection(address)
         self._key = key
 
     @classmethod
-    def of(cls, given: Given) -> Server:
+    def of(cls, given: CliContext) -> RemoteServer:
         try:
-            address = Address(given.remote or "", given.ca_file, given.plain_http, prefix="")
+            address = ServerAddress(given.remote or "", given.ca_file, given.plain_http, prefix="")
         except BadValue as error:
             raise UsageError(f"--remote: {error}") from None
         return cls(address, find_key(given.key_file))
@@ -71,7 +158,7 @@ class Server:
         named = {"Content-Type": "application/json", **headers}
         return self._ask("POST", _asked(path, None), to_json(dict(body)).encode(), named).body
 
-    def _ask(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+    def _ask(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         named = {"Authorization": self._key.header, "User-Agent": "towpath", "Accept-Encoding": "identity", **headers}
         is_asked = False  # a server that was never there is told at once
         for wait_s in (*WAITS_S, None):
@@ -97,10 +184,10 @@ class Server:
         )
 
 
-def _checked(answer: Answer) -> Answer:
+def _checked(answer: HttpAnswer) -> HttpAnswer:
     """A fault of the server is told at once: a person waits, and it would come again."""
     if answer.status == FAULT:
-        raise Refusal.read(answer).error()
+        raise ServerRefusal.read(answer).error()
     return check(answer)
 
 

@@ -1,16 +1,22 @@
-"""All that is known for one flow: its rules, and the counts that speak for them."""
+"""All that is known for one flow: its rules, and the counts that speak for them.
+
+What is known for flows, kept in memory and read again when it has changed.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from towpath.desk.corrections.count import Aspect, Counts
-from towpath.desk.corrections.fields import value_of
-from towpath.desk.corrections.profile import Profile, profiles_of
-from towpath.desk.corrections.rule import Rule, RuleKind
-from towpath.desk.corrections.slips import allowed_slips, folded, slips_between
+from towpath.db import Database
+from towpath.desk.corrections.formats import allowed_slips, folded, slips_between
+from towpath.desk.corrections.model import Aspect, CorrectionRule, Counts, RuleKind, RuleState, value_of
+from towpath.desk.corrections.store import EvidenceStore, RuleStore
+from towpath.desk.corrections.tally import Profile, profiles_of
 
 DIRT = 20  # a value so many times less frequent than another, and a slip away from it, is that one with a slip
 SEEN_AGAIN = 3
@@ -21,7 +27,7 @@ _NO_PROFILE = Profile("", 0)
 class Knowledge:
     """Rules with their evidence, in memory. Made anew when either changes."""
 
-    def __init__(self, rules: Sequence[Rule], counts: Counts) -> None:
+    def __init__(self, rules: Sequence[CorrectionRule], counts: Counts) -> None:
         self.rules = tuple(rules)
         self._profiles = profiles_of(counts)
         self._decided: dict[tuple[str, str], dict[str, Counter[str]]] = {}
@@ -45,15 +51,15 @@ class Knowledge:
     def fields(self) -> Iterable[str]:
         return self._profiles
 
-    def rules_for(self, field: str, *kinds: RuleKind) -> list[Rule]:
+    def rules_for(self, field: str, *kinds: RuleKind) -> list[CorrectionRule]:
         """Those that may at least suggest something for a field."""
         return [rule for rule in self.rules if rule.field == field and rule.kind in kinds and rule.can_suggest]
 
-    def rules_by(self, decider: str) -> list[Rule]:
+    def rules_by(self, decider: str) -> list[CorrectionRule]:
         """Those by which a field decides others."""
         return [rule for rule in self.rules if decider in rule.deciders and rule.kind is RuleKind.DECIDED]
 
-    def with_rules(self, rules: Sequence[Rule]) -> Knowledge:
+    def with_rules(self, rules: Sequence[CorrectionRule]) -> Knowledge:
         """The same counts under other states and thresholds."""
         known = {rule.key: rule for rule in rules}
         other = Knowledge.__new__(Knowledge)
@@ -61,7 +67,7 @@ class Knowledge:
         other.rules = tuple(replace(known.get(rule.key, rule)) for rule in self.rules)
         return other
 
-    def decided(self, rule: Rule, given: str) -> Counter[str]:
+    def decided(self, rule: CorrectionRule, given: str) -> Counter[str]:
         """How often which value came with what the deciding fields have; slips of the most frequent count for it."""
         by = ",".join(rule.deciders)
         found = self._decided.get((rule.field, by), {}).get(given)
@@ -73,11 +79,11 @@ class Knowledge:
             self._folded.add(place)
         return found
 
-    def givens(self, rule: Rule) -> Iterable[str]:
+    def givens(self, rule: CorrectionRule) -> Iterable[str]:
         """All that the deciding fields were seen to have."""
         return self._decided.get((rule.field, ",".join(rule.deciders)), {})
 
-    def quality(self, rule: Rule) -> float:
+    def quality(self, rule: CorrectionRule) -> float:
         """The share of taken records for which the rule would have been right."""
         place = (rule.field, ",".join(rule.deciders))
         if place not in self._qualities:
@@ -115,3 +121,58 @@ def _is_slip_of(text: str, wanted: str) -> bool:
         return False
     most = max(1, allowed_slips(wanted))
     return slips_between(folded(text), folded(wanted), most) <= most
+
+
+LOOK_S = 1.0  # between two questions whether something has changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    version: tuple[Any, ...]
+    looked_at: float
+    has_rules_on: bool
+    knowledge: Knowledge | None  # None: nobody has asked for it
+
+
+class KnowledgeCache:
+    """Used by several threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._rules = RuleStore(database)
+        self._evidence = EvidenceStore(database)
+        self._lock = threading.Lock()
+        self._known: dict[str, _Known] = {}
+
+    def of(self, flow: str) -> Knowledge:
+        """What is known for a flow at this moment."""
+        with self._lock:
+            known = self._look(flow, is_needed=True)
+        assert known.knowledge is not None  # noqa: S101 - it was needed
+        return known.knowledge
+
+    def is_fresh(self, flow: str) -> bool:
+        """Whether it was looked at within the last second: then the database is not asked."""
+        known = self._known.get(flow)
+        return known is not None and time.monotonic() - known.looked_at < LOOK_S
+
+    def for_automatic(self, flow: str) -> Knowledge | None:
+        """The same, perhaps a second old; None where no rule is on: most flows need nothing of this in memory."""
+        with self._lock:
+            known = self._known[flow] if self.is_fresh(flow) else self._look(flow)
+        return known.knowledge if known.has_rules_on else None
+
+    def _look(self, flow: str, *, is_needed: bool = False) -> _Known:
+        before = self._known.get(flow)
+        with self._database.read() as tx:
+            version = self._rules.version(tx, flow)
+            is_same = before is not None and before.version == version
+            if before is not None and is_same and (before.knowledge is not None or not is_needed):
+                has_rules_on, knowledge = before.has_rules_on, before.knowledge
+            else:
+                rules = self._rules.list(tx, flow)
+                has_rules_on, knowledge = any(rule.state is RuleState.ON for rule in rules), None
+                if has_rules_on or is_needed:
+                    knowledge = Knowledge(rules, self._evidence.read(tx, flow))
+        found = self._known[flow] = _Known(version, time.monotonic(), has_rules_on, knowledge)
+        return found

@@ -1,18 +1,34 @@
-"""Counting records: those that a flow has taken, those that have failed, and those that operators have mended."""
+"""Counting records: those that a flow has taken, those that have failed, and those that operators have mended.
+
+What is known about one field from records that a flow has taken.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from dataclasses import field as field_of
 from decimal import Decimal
+from functools import cached_property
 
 import orjson
 
-from towpath.desk.corrections.amounts import amounts, decimal_of, is_plain
-from towpath.desk.corrections.count import NO_DECIDER, Aspect, Count, Counts
-from towpath.desk.corrections.dates import readings
-from towpath.desk.corrections.fields import Flat, Scalar, flattened, is_nothing, token, type_of
-from towpath.desk.corrections.rule import Rule, RuleKind
+from towpath.desk.corrections.formats import DateLayout, amounts, decimal_of, is_plain, readings
+from towpath.desk.corrections.model import (
+    NO_DECIDER,
+    Aspect,
+    CorrectionRule,
+    Count,
+    Counts,
+    Flat,
+    RuleKind,
+    Scalar,
+    flattened,
+    is_nothing,
+    token,
+    type_of,
+)
 
 MISSING = "missing"
 PLAIN = "plain"
@@ -20,7 +36,7 @@ OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TallyScope:
     """What is counted for a flow: no more than its rules can use."""
 
     values: tuple[str, ...] = ()  # fields of which each value is counted
@@ -30,7 +46,7 @@ class Wanted:
     orders_by: tuple[str, ...] = ()  # fields that may decide how others write dates and numbers
 
     @classmethod
-    def of(cls, rules: Sequence[Rule]) -> Wanted:
+    def of(cls, rules: Sequence[CorrectionRule]) -> TallyScope:
         """Decided fields and those with known values are counted; so are the fields that decide formats."""
         values = {each.field for each in rules if each.kind in (RuleKind.SLIP, RuleKind.DECIDED)}
         values |= {decider for each in rules for decider in each.deciders}
@@ -44,10 +60,10 @@ class Wanted:
         )
 
 
-class Taken:
+class AcceptedTally:
     """Counts records that a flow has taken. Goes to Spark's workers as it is."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: TallyScope) -> None:
         self._wanted = wanted
 
     def __call__(self, bodies: Iterable[bytes | None]) -> Counts:
@@ -79,10 +95,10 @@ class Taken:
                 counts[Count(field, Aspect.DECIDED, ",".join(deciders), given, found)] += 1
 
 
-class Failing:
+class FailedTally:
     """Counts in records that have failed how they write dates and numbers, where that leaves no doubt."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: TallyScope) -> None:
         self._wanted = wanted
 
     def __call__(self, bodies: Iterable[bytes | None]) -> Counts:
@@ -187,3 +203,85 @@ def _read(bodies: Iterable[bytes | None]) -> Iterable[Flat]:
             continue
         if isinstance(document, dict):
             yield flattened(document)
+
+
+SELDOM = 0.001  # share below which a thing may be dirt
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Counts of one field. `records` is how many were looked at, with or without it."""
+
+    name: str
+    records: int
+    aspects: dict[str, Counter[str]] = field_of(default_factory=dict)
+
+    def of(self, aspect: Aspect) -> Counter[str]:
+        return self.aspects.get(aspect, Counter())
+
+    @cached_property
+    def present(self) -> int:
+        types = self.of(Aspect.TYPE)
+        return types.total() - types["null"] - types[MISSING]
+
+    @property
+    def present_share(self) -> float:
+        return self.present / self.records if self.records else 0.0
+
+    def type_share(self, type: str) -> float:
+        """How much of what is there is of this type; an integer is a number too."""
+        types = self.of(Aspect.TYPE)
+        count = types[type] + (types["integer"] if type == "number" else 0)
+        return count / self.present if self.present else 0.0
+
+    @cached_property
+    def values(self) -> Counter[str]:
+        """By token."""
+        return self.of(Aspect.VALUE)
+
+    @cached_property
+    def unseen(self) -> float:
+        """The chance that the next value is a new one, as Good and Turing put it; 1 where values are not counted."""
+        total = self.values.total()
+        return sum(count == 1 for count in self.values.values()) / total if total else 1.0
+
+    @cached_property
+    def date_layout(self) -> tuple[DateLayout, float] | None:
+        """The layout in which most texts can be read, and how many."""
+        texts = self.of(Aspect.TYPE)["string"]
+        found = [(count, text) for text, count in self.of(Aspect.LAYOUT).items() if text.startswith("date|")]
+        if not found or not texts:
+            return None
+        count, text = max(found)
+        return DateLayout.of_text(text), count / texts
+
+    @cached_property
+    def number_layout(self) -> tuple[str, float] | None:
+        """`plain` or `text:2`, and how many are so."""
+        found = self.of(Aspect.LAYOUT)
+        if not found:
+            return None
+        layout, count = found.most_common(1)[0]
+        return layout, count / found.total()
+
+    @property
+    def is_padded(self) -> bool:
+        widths = self.of(Aspect.WIDTH)
+        return widths["padded"] >= widths["bare"]
+
+    def usual(self, aspect: Aspect) -> list[int]:
+        """The numbers of an aspect, without those that are so seldom that they may be dirt."""
+        counts = self.of(aspect)
+        least = SELDOM * counts.total()
+        return [int(value) for value, count in counts.items() if count > least]
+
+
+def profiles_of(counts: Counts) -> dict[str, Profile]:
+    """The fields by name."""
+    records = counts[Count("", Aspect.RECORDS)]
+    found: dict[str, Profile] = {}
+    for (name, aspect, deciders, _, value), count in counts.items():
+        if name and not deciders and aspect != Aspect.DECIDED:
+            aspects = found.setdefault(name, Profile(name, records)).aspects
+            aspects.setdefault(aspect, Counter())[value] += count
+    return found

@@ -16,20 +16,33 @@ A batch may be tried again from its beginning, after a crash too, and by a proce
 replaced. A sink takes a delivery once in one of two ways: it knows it again by its id or its delivery id; or it writes
 `place.mark(part)` in the same atomic act as the rows, looks for that mark before it writes, and passes over what is
 there (`place.strategy.has_marks` says whether it should). A sink that can do neither says so: `is_idempotent` is False.
+
+Deliveries that may be needed again, or not before later.
+
+A sink that takes everything and keeps nothing: for trying out what a batch does, without doing it.
+
+JSON texts as single lines.
+
+Reading back what an output has been given. Each kind of sink has its adapter here; a sink of a user's own may have a
+method `delivered()` that gives the delivery ids it holds, as bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+import hashlib
+import pickle
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import IO, Any, NamedTuple, Protocol, runtime_checkable
 
 import orjson
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.mark import Mark
-from towpath.flow.strategy import Strategy
-from towpath.flow.template import Template
+from towpath.flow.delivery.ids import Strategy
+from towpath.flow.delivery.marks import Mark
+from towpath.flow.failures import ErrorCode
+from towpath.flow.sinks.template import Template
 from towpath.settings import Settings
 
 
@@ -112,7 +125,7 @@ class Writer(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WriterContext:
     """Who opens a writer: names that are the same whenever this part of this batch is tried again."""
 
     flow: str
@@ -158,7 +171,7 @@ class Sink(Protocol):
     def check(self, settings: Settings) -> None:
         """Raise `BadSettings` or `SinkError` when nothing could be written: wrong option or password, no server."""
 
-    def writer(self, place: Place) -> Writer:
+    def writer(self, place: WriterContext) -> Writer:
         """Open a writer, on a worker."""
 
     def __str__(self) -> str:
@@ -168,3 +181,202 @@ class Sink(Protocol):
 def takes_once(sink: Sink) -> bool:
     """Whether a flow with this sink can be exactly-once. One of ours is idempotent by marks alone, and says so."""
     return sink.is_idempotent or getattr(sink, "has_marks", False)
+
+
+IN_MEMORY_BYTES = 64 << 20
+
+
+class DeliveryBuffer:
+    """In memory, and in a file when there are many. May be gone through again and again, in the order it came in."""
+
+    def __init__(self, shares: int = 1) -> None:
+        self._most_bytes = IN_MEMORY_BYTES // shares  # where several share the memory of a task
+        self._held: list[Deliveries] = []
+        self._bytes = 0
+        self._file: IO[bytes] | None = None
+
+    def add(self, deliveries: Deliveries) -> None:
+        slim = _slim(deliveries)
+        if self._bytes <= self._most_bytes:
+            self._held.append(slim)
+            self._bytes += sum(map(len, slim.payloads))
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open until it is cleared
+        self._file.seek(0, 2)
+        pickle.dump(slim, self._file, pickle.HIGHEST_PROTOCOL)
+
+    def __iter__(self) -> Iterator[Deliveries]:
+        yield from self._held
+        if self._file is None:
+            return
+        self._file.seek(0)
+        while True:
+            try:
+                yield pickle.load(self._file)  # noqa: S301 - written by ourselves a moment ago
+            except EOFError:
+                return
+
+    def clear(self) -> None:
+        self._held, self._bytes = [], 0
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _slim(deliveries: Deliveries) -> Deliveries:
+    """Without documents: of where it came from only the records are needed, where one is refused."""
+    source = deliveries.source
+    slim = source.only(range(len(deliveries))) if hasattr(source, "only") else source
+    return replace(deliveries, source=slim, parsed=None)
+
+
+@dataclass(frozen=True, slots=True)
+class NullSink:
+    """Stands in for another sink: names and ids are made as for that one."""
+
+    target: Template
+    id: Template | None
+    routing: Template | None
+    is_idempotent: bool = True
+    may_refuse: bool = False
+
+    @classmethod
+    def instead_of(cls, sink: Sink) -> NullSink:
+        return cls(sink.target, sink.id, sink.routing)
+
+    def check(self, settings: Settings) -> None:
+        pass
+
+    def writer(self, place: WriterContext) -> NullSink:
+        return self
+
+    def write(self, deliveries: Deliveries) -> Iterable[Refusal]:
+        return ()
+
+    def finish(self) -> Iterable[Refusal]:
+        return ()
+
+    def close(self) -> None:
+        pass
+
+    def __str__(self) -> str:
+        return f"nowhere, instead of {self.target}"
+
+
+_LINE_ENDS = bytes.maketrans(b"\n\r", b"  ")
+
+
+def one_line(payload: bytes) -> bytes:
+    """The same JSON on one line: inside a string a raw line end is not JSON, so all there are stand between tokens."""
+    return payload.translate(_LINE_ENDS)
+
+
+def one_line_each(payloads: Sequence[bytes]) -> Sequence[bytes]:
+    """The payloads, as they are unless one has a line end."""
+    together = b"".join(payloads)
+    if b"\n" in together or b"\r" in together:
+        return [one_line(payload) for payload in payloads]
+    return payloads
+
+
+class FoundDelivery(NamedTuple):
+    """A delivery that is there, and how a person finds it."""
+
+    delivery_id: bytes
+    name: str
+
+
+class Flaw(NamedTuple):
+    """Something in the sink itself that does not fit."""
+
+    where: str
+    expected: str
+    found: str
+
+
+class SinkReach(Enum):
+    """How much of what was delivered a sink still has."""
+
+    ALL = "all"  # what is not there is missing
+    PART = "part"  # something newer may have taken its place, or its time is over
+
+
+class SinkReader(Protocol):
+    """Reads one output from its beginning, as often as it is asked to."""
+
+    @property
+    def reach(self) -> SinkReach:
+        """What an absent delivery means."""
+
+    @property
+    def why_part(self) -> str:
+        """Why not all of it is kept, where that is so."""
+
+    @property
+    def per_batch(self) -> bool:
+        """Whether every batch that reads an input again leaves a copy of its own, as after a reset."""
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether a delivery that is there twice is a fault."""
+
+    @property
+    def flaws(self) -> list[Flaw]:
+        """Found by the last reading."""
+
+    def delivered(self) -> Iterator[FoundDelivery]:
+        """Everything that is there, in no order."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class Versioned(NamedTuple):
+    """A document whose id is the flow's own, and its version."""
+
+    version: int
+    name: str
+
+
+@dataclass(slots=True)
+class UnreadableSink:
+    """An output that cannot be read back, and why."""
+
+    why: str
+
+
+@runtime_checkable
+class OwnSink(Protocol):
+    """A sink of a user's own that can be read back."""
+
+    is_idempotent: bool
+
+    def delivered(self) -> Iterator[bytes]:
+        """The delivery ids of all that it holds; one that it holds twice, twice."""
+
+
+@dataclass(slots=True)
+class OwnReader:
+    """Reads a sink that offers `delivered()`."""
+
+    sink: OwnSink
+    reach = SinkReach.ALL
+    why_part = ""
+    per_batch = False
+    flaws: list[Flaw] = field(default_factory=list)
+
+    @property
+    def is_idempotent(self) -> bool:
+        return self.sink.is_idempotent
+
+    def delivered(self) -> Iterator[FoundDelivery]:
+        return (FoundDelivery(id, f"delivery {id.hex()}") for id in self.sink.delivered())
+
+    def close(self) -> None:
+        pass
+
+
+def foreign(name: str) -> FoundDelivery:
+    """Something that bears no delivery id: no offset gives this one, so it is found to be unknown."""
+    return FoundDelivery(hashlib.sha256(b"towpath audit: foreign\n" + name.encode()).digest(), name)

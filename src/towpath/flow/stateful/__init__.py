@@ -14,7 +14,6 @@ counts every one.
 `window`, `rule` and `slots` are pure: state and record in, verdict out.
 """
 
-from towpath.flow.stateful.dedupe import Dedupe
-from towpath.flow.stateful.record_part import field, header, key
+from towpath.flow.graph.stateful_nodes import Dedupe, field, header, key
 
 __all__ = ["Dedupe", "field", "header", "key"]

@@ -1,61 +1,295 @@
-"""What a flow says about a join by position: which topics, under which names, and by what key."""
+"""Joins by position, in the workers.
+
+The k-th of each input together: what waits in, a record in, a full slot out. Pure.
+
+A record that cannot be read has its place in the row all the same: its slot stays open until its replay fills it, and
+those behind it are joined meanwhile. Where waiting has an end, a slot leaves as a whole when the first that came to it
+has waited long enough; what comes later is counted among those that still wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from heapq import heapify, heappop, heappush, nsmallest
+from itertools import chain, islice, zip_longest
+from typing import Any, NamedTuple, Self
 
-from towpath.errors import BadFlow
-from towpath.flow.stateful.record_part import RecordPart
+import orjson
+import pyarrow as pa
 
-Unmatched = Literal["wait", "deliver", "error"]
+from towpath.flow.delivery.places import RecordPlace
+from towpath.flow.documents.reader import Unreadable, read_document
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.graph.nodes import Source
+from towpath.flow.graph.stateful_nodes import Join, document_of
+from towpath.flow.records.reentry import STAGE, TICK, first_reading, said_by
+from towpath.flow.stateful.keeper import MOST_DUE, RecordPartColumns, ShardState, Tick
+from towpath.flow.worker.records import VERDICT, RecordColumns, RecordVerdict, is_settled
+from towpath.log.record import Headers
+
+
+class SlotEntry(NamedTuple):
+    """A record that waits, since the time of its batch. Without a value it is the place of one that failed."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None
+    since_ms: int = 0
+
+    @property
+    def coordinates(self) -> tuple[str, int, int]:
+        return self[:3]
+
+
+class Slots:
+    """What waits of one key: a queue for each input, and slots in which one is missing because it failed."""
+
+    def __init__(self, queues: Sequence[Sequence[Any]], open: Sequence[Sequence[Any]] = ()) -> None:
+        self.queues = [deque(SlotEntry(*entry) for entry in queue) for queue in queues]
+        self.open = [[SlotEntry(*entry) for entry in slot] for slot in open]
+
+    @classmethod
+    def of(cls, inputs: int, value: Any = None) -> Self:
+        return cls([[] for _ in range(inputs)]) if value is None else cls(*value)
+
+    def to_value(self) -> list[Any]:
+        return [[list(queue) for queue in self.queues], self.open]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.open and not any(self.queues)
+
+    def add(self, input: int, entry: SlotEntry) -> list[SlotEntry] | None:
+        """The slot that is full by it; None: it waits."""
+        self.queues[input].append(entry)
+        if not all(self.queues):
+            return None
+        slot = [queue.popleft() for queue in self.queues]
+        if _is_full(slot):
+            return slot
+        self.open.append(slot)
+        return None
+
+    def find(self, coordinates: tuple[str, int, int]) -> SlotEntry | None:
+        """What is kept of this record: itself, or the place of one that failed."""
+        entries = chain(*self.queues, *self.open)
+        return next((entry for entry in entries if entry.coordinates == coordinates), None)
+
+    def leave(self, latest_ms: int) -> list[SlotEntry | None] | None:
+        """Take out the slot that has waited longest, if that is since `latest_ms` or longer; None for what is missing.
+
+        A slot in which all have failed leaves too; there is nothing to tell of it.
+        """
+        while (since_ms := min(self._since(), default=None)) is not None and since_ms <= latest_ms:
+            at = next((at for at, slot in enumerate(self.open) if _since_of(slot) == since_ms), None)
+            slot = [queue.popleft() if queue else None for queue in self.queues] if at is None else self.open.pop(at)
+            good = [entry if entry is not None and entry.value is not None else None for entry in slot]
+            if any(good):
+                return good
+        return None
+
+    def _since(self) -> Iterator[int]:
+        """Of each slot that may leave next."""
+        yield from map(_since_of, self.open)
+        yield from (queue[0].since_ms for queue in self.queues if queue)
+
+    def fill(self, entry: SlotEntry) -> list[SlotEntry] | None:
+        """Put the replay of a record that failed in its place; the slot that is full by it, or None."""
+        for queue in self.queues:
+            for at, waiting in enumerate(queue):
+                if waiting.coordinates == entry.coordinates:
+                    queue[at] = entry
+                    return None
+        for number, slot in enumerate(self.open):
+            for at, waiting in enumerate(slot):
+                if waiting.coordinates == entry.coordinates:
+                    slot[at] = entry
+                    return self.open.pop(number) if _is_full(slot) else None
+        return None
+
+
+def waiting_since(value: Any, most: int) -> list[int]:
+    """Since when the slots of a key wait that have waited longest, from the value that is kept."""
+    queues, open = value
+    heads = [[_since_ms(entry) for entry in islice(queue, most)] for queue in queues]
+    by_place = [min(each for each in place if each is not None) for place in zip_longest(*heads)]
+    return nsmallest(most, [*by_place, *(min(map(_since_ms, slot)) for slot in open)])
+
+
+def _since_ms(entry: Sequence[Any]) -> int:
+    """What was kept by a version that noted no time has waited long enough."""
+    since_ms: int = entry[4] if len(entry) > 4 else 0
+    return since_ms
+
+
+def _since_of(slot: Sequence[SlotEntry]) -> int:
+    return min(entry.since_ms for entry in slot)
+
+
+def _is_full(slot: Sequence[SlotEntry]) -> bool:
+    return all(entry.value is not None for entry in slot)
+
+
+JOINED = "joined-from"  # header: topic, partition and offset of all records of a joined document, as JSON
+WHOLE_TOPIC = b""
+WHY_KEY = "by which its partner is known"
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    """The k-th record of each input together, over the whole topic or for each key.
+class JoinKeeper:
+    """One join of a stage. `reentry`: the topic of what comes back, of which the stage takes what is its own."""
 
-    What comes out is one document with the documents of the inputs under their names. It is the record that has
-    completed it, with another value; the others have no life of their own any more.
+    source: Source
+    join: Join
+    stage: str
+    reentry: str
+    max_bytes: int
 
-    `unmatched`: what becomes of those whose partner has not come after `wait_s`. They wait on; they are delivered, with
-    null in place of what is missing; or they go to the error topic.
-    """
+    def keys(self, records: pa.RecordBatch) -> list[bytes | None]:
+        topics = records.column("topic").to_pylist()
+        keys = [WHOLE_TOPIC] * len(topics) if self.join.key is None else RecordPartColumns(records).of(self.join.key)
+        mine = {*self.join.places, self.reentry}
+        return [key if topic in mine else None for key, topic in zip(keys, topics, strict=True)]
 
-    inputs: tuple[tuple[str, str], ...]  # name and topic
-    key: RecordPart | None = None
-    wait_s: float | None = None
-    unmatched: Unmatched = "wait"
+    def decide(
+        self, records: pa.Table, keys: Sequence[bytes | None], state: ShardState, now_ms: int
+    ) -> list[RecordVerdict | None]:
+        [batch] = records.to_batches()
+        read, settled = RecordColumns.of_batch(batch), records.column(VERDICT).to_pylist()
+        touched = set(keys)
+        slots = {key: Slots.of(len(self.join.inputs), value) for key, value in state.items() if key in touched}
+        said: list[RecordVerdict | None] = [None] * len(read)
+        for at, key in enumerate(keys):
+            coordinates = None if is_settled(settled[at]) else self._coordinates(read, at)
+            if coordinates is None:
+                continue
+            if read.topics[at] == self.reentry and self._was_joined(read.headers(at), coordinates):
+                said[at] = RecordVerdict(was_read=True)  # it goes on as it is
+                continue
+            if key is None:
+                said[at] = RecordVerdict(failure=self._failed("NoKey", f"the record has no {self.join.key}, {WHY_KEY}"))
+                continue
+            waiting = slots.setdefault(key, Slots.of(len(self.join.inputs)))
+            said[at] = self._joined(SlotEntry(*coordinates, read.values[at], now_ms), waiting, read.topics[at])
+        for key, waiting in slots.items():
+            put_slots(state, key, waiting)
+        return said
 
-    def __post_init__(self) -> None:
-        if len(self.inputs) < 2:
-            raise BadFlow("a join has at least two inputs: flow.join(order=topic('orders'), payment=topic('payments'))")
-        if len({topic for _, topic in self.inputs}) < len(self.inputs):
-            raise BadFlow("a join reads each topic once")
-        if self.key is not None and not isinstance(self.key, RecordPart):
-            raise BadFlow(f"join: key is header(…), key() or field(…), not {self.key!r}")
-        if self.unmatched not in get_args(Unmatched):
-            raise BadFlow(f"join: unmatched is one of {', '.join(get_args(Unmatched))}, not {self.unmatched!r}")
-        if self.wait_s is not None and not self.wait_s > 0:
-            raise BadFlow(f"join: wait_s must be above 0, not {self.wait_s!r}")
-        if (self.wait_s is None) != (self.unmatched == "wait"):
-            raise BadFlow('join: wait_s= is how long, unmatched="deliver" or "error" is what then: say both, or none')
+    def _coordinates(self, records: RecordColumns, at: int) -> tuple[str, int, int] | None:
+        """Where a record of an input was read for the first time; None: it is of none."""
+        topic = records.topics[at]
+        if topic != self.reentry:
+            return records.coordinates(at) if topic in self.join.places else None
+        said = said_by(records.headers(at))
+        if said.get(STAGE) != self.stage or TICK in said:
+            return None
+        try:
+            first = first_reading(said)
+        except (KeyError, ValueError):
+            return None
+        return (first.topic, first.partition, first.offset) if first.topic in self.join.places else None
+
+    def _was_joined(self, headers: Headers, coordinates: tuple[str, int, int]) -> bool:
+        """Whether what comes back has failed behind the join. A sender may have a header of that name too."""
+        text = next((value for name, value in reversed(headers) if name == JOINED), None)
+        joined, place = document_of(text), self.join.places[coordinates[0]]
+        return isinstance(joined, list) and joined[place : place + 1] == [[*coordinates]]
+
+    def _joined(self, entry: SlotEntry, waiting: Slots, read_from: str) -> RecordVerdict | None:
+        """None: it goes on as it is, to fail where it is read. What comes back has its place, or is new."""
+        is_good = self._is_document(entry.value)
+        known = waiting.find(entry.coordinates) if read_from == self.reentry else None
+        if read_from == self.reentry and not is_good:
+            return None
+        if known is not None and known.value is not None:
+            return RecordVerdict(RecordPlace.DUPLICATE)  # it came back twice
+        if known is not None:
+            slot = waiting.fill(entry._replace(since_ms=known.since_ms))
+        else:
+            place = self.join.places[entry.topic]
+            slot = waiting.add(place, entry if is_good else entry._replace(value=None))
+            if not is_good:
+                return None
+        return RecordVerdict(RecordPlace.JOINING) if slot is None else self._completed(slot)
+
+    # When waiting has an end
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.inputs)
+    def is_timed(self) -> bool:
+        return self.join.wait_s is not None
+
+    def due(self, state: ShardState) -> list[int]:
+        if not self.is_timed:
+            return []
+        waiting = (waiting_since(value, MOST_DUE) for value in state.values())
+        return [since_ms + self._wait_ms for since_ms in nsmallest(MOST_DUE, chain.from_iterable(waiting))]
+
+    def wake(self, ticks: Sequence[Tick], state: ShardState, now_ms: int) -> list[RecordVerdict]:
+        due = [(waiting_since(value, 1)[0], key) for key, value in state.items()] if ticks and self.is_timed else []
+        heapify(due)
+        return [self._woken(tick, due, state, now_ms - self._wait_ms) for tick in ticks]
+
+    def _woken(self, tick: Tick, due: list[tuple[int, bytes]], state: ShardState, latest_ms: int) -> RecordVerdict:
+        if any(name == JOINED for name, _ in tick.headers):
+            return RecordVerdict(by=self.source.name, was_read=True)  # it comes back, with the document that has failed
+        while due and due[0][0] <= latest_ms:
+            _, key = heappop(due)
+            slots = Slots.of(len(self.join.inputs), state[key])
+            slot = slots.leave(latest_ms)
+            put_slots(state, key, slots)
+            if key in state:
+                heappush(due, (waiting_since(state[key], 1)[0], key))
+            if slot is not None:
+                return self._unmatched(slot)
+        return RecordVerdict(given=[], by=self.source.name)
+
+    def _unmatched(self, slot: Sequence[SlotEntry | None]) -> RecordVerdict:
+        left = sum(entry is not None for entry in slot)
+        missing = [name for name, entry in zip(self.join.names, slot, strict=True) if entry is None]
+        to = RecordPlace.AGGREGATED if self.join.unmatched == "deliver" else RecordPlace.UNMATCHED
+        verdict = self._document(slot)._replace(
+            moves={RecordPlace.JOINING.value: -left, to.value: left}, by=self.source.name
+        )
+        if self.join.unmatched == "deliver":
+            return verdict
+        why = f"has no {', '.join(missing)}, which did not come within {self.join.wait_s:g} s"
+        return verdict._replace(failure=self._failed("NoPartner", why))
 
     @property
-    def places(self) -> Mapping[str, int]:
-        """The place of each topic among the inputs."""
-        return {topic: at for at, (_, topic) in enumerate(self.inputs)}
+    def _wait_ms(self) -> int:
+        return round((self.join.wait_s or 0) * 1000)
 
-    @property
-    def kept(self) -> str:
-        """What of it decides which state there is."""
-        named = ", ".join(f"{name} {topic}" for name, topic in self.inputs)
-        return f"{named}, by position{'' if self.key is None else f' within {self.key}'}"
+    def _is_document(self, value: bytes | None) -> bool:
+        try:
+            read_document(value, max_bytes=self.max_bytes, duplicates=self.source.duplicates)
+        except Unreadable:
+            return False
+        return True
 
-    def __str__(self) -> str:
-        return self.kept + ("" if self.wait_s is None else f", {self.unmatched} after {self.wait_s:g} s")
+    def _completed(self, slot: Sequence[SlotEntry]) -> RecordVerdict:
+        """All but the one that has completed it have waited until now."""
+        moves = {RecordPlace.JOINING.value: 1 - len(slot), RecordPlace.AGGREGATED.value: len(slot) - 1}
+        return self._document(slot)._replace(moves=moves)
+
+    def _document(self, slot: Sequence[SlotEntry | None]) -> RecordVerdict:
+        """The texts put together as they are; null for what is missing."""
+        parts = [
+            orjson.dumps(name) + b": " + (b"null" if entry is None else entry.value or b"")
+            for name, entry in zip(self.join.names, slot, strict=True)
+        ]
+        joined = orjson.dumps([entry and entry.coordinates for entry in slot])
+        return RecordVerdict(value=b"{" + b", ".join(parts) + b"}", header=(JOINED, joined), was_read=True)
+
+    def _failed(self, name: str, message: str) -> RecordFailure:
+        return RecordFailure(ErrorCode.NOT_VALID, self.source.name, name, message)
+
+
+def put_slots(state: ShardState, key: bytes, slots: Slots) -> None:
+    """Keep what waits, unless nothing does."""
+    if slots.is_empty:
+        state.pop(key, None)
+    else:
+        state[key] = slots.to_value()

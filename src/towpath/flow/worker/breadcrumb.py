@@ -2,14 +2,20 @@
 
 A record that ends its worker (a segmentation fault, `os._exit`, too much memory) cannot be reported by it. The driver
 looks into these files afterwards and tries the few records that workers were at, before it searches the whole batch.
+
+At which record a function with state is, for the driver to tell when a worker dies of it.
+
+Such a function is called before there is a batch for the worker: one small file for each worker, beside the checkpoint.
 """
 
 from __future__ import annotations
 
 import json
 import mmap
+import os
 import struct
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +26,7 @@ _EMPTY = -1
 MOST_STEP_CHARACTERS = 30
 
 
-class Suspect(NamedTuple):
+class SuspectRecord(NamedTuple):
     """A record that a worker was at when it was last heard of."""
 
     topic: str
@@ -69,7 +75,7 @@ class Breadcrumb:
         self._path.unlink(missing_ok=True)
 
 
-def suspects(directory: Path) -> Iterator[Suspect]:
+def suspects(directory: Path) -> Iterator[SuspectRecord]:
     """The records that the workers of a batch were at when they ended."""
     for path in sorted(directory.glob(f"*{SUFFIX}")):
         content = path.read_bytes()
@@ -78,4 +84,37 @@ def suspects(directory: Path) -> Iterator[Suspect]:
         offset, partition, length = _PLACE.unpack_from(content)
         if offset != _EMPTY:
             topic, step = json.loads(content[32 : 32 + length])
-            yield Suspect(topic, partition, offset, step, bool(content[31]))
+            yield SuspectRecord(topic, partition, offset, step, bool(content[31]))
+
+
+DIRECTORY = "trail"
+
+
+def own_trail(directory: str) -> Breadcrumb:
+    """That of this worker. It may outlive a query, and its file not: then it gets a new one."""
+    path = Path(directory) / f"{os.getpid()}{SUFFIX}"
+    if not path.exists():
+        _opened.cache_clear()
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return _opened(path)
+
+
+@cache
+def _opened(path: Path) -> Breadcrumb:
+    return Breadcrumb(path)
+
+
+def trail_of(checkpoint: Path) -> Path:
+    return checkpoint / DIRECTORY
+
+
+def forget_trail(checkpoint: Path) -> None:
+    """Of workers of before: a new query begins."""
+    for path in trail_of(checkpoint).glob(f"*{SUFFIX}"):
+        path.unlink(missing_ok=True)
+
+
+def last_seen(checkpoint: Path) -> str:
+    """Where workers were in functions with state when they ended, for people to read; empty: nobody knows."""
+    found = sorted({f"{one.topic}/{one.partition} at offset {one.offset}" for one in suspects(trail_of(checkpoint))})
+    return "; ".join(found[:3])

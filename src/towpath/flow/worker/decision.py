@@ -2,6 +2,11 @@
 
 Step 2 of docs/explanation/delivery.md. Arrow streams that go side by side: the n-th batch of each belongs to the n-th
 chunk. A payload that is the record as it came is not written twice.
+
+What a sink has refused of a unit, kept before other outputs are given the rest.
+
+Without it a second attempt might find the sink of another mind: it takes what it has refused, while the other outputs
+were given everything else and are done. The record would be in one of them and nowhere else.
 """
 
 from __future__ import annotations
@@ -16,10 +21,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.flow.sinks.sink import Deliveries
-from towpath.flow.worker.batch_place import BatchPlace
-from towpath.flow.worker.chunk import Chunk
-from towpath.flow.worker.records import RECORD, RECORD_TYPE, Records
+from towpath.flow.worker.context import BatchContext
+from towpath.flow.worker.records import RECORD, RECORD_TYPE, Chunk, RecordColumns
 
 UNITS = "*.unit"
 RECORDS = pa.schema([(RECORD, RECORD_TYPE)])
@@ -42,7 +47,7 @@ OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 class DecisionFile:
     """Written in a task; counts only when the whole directory is made the decision of the batch."""
 
-    def __init__(self, batch: BatchPlace, unit: str, closing: ExitStack) -> None:
+    def __init__(self, batch: BatchContext, unit: str, closing: ExitStack) -> None:
         self._named = Path(batch.directory, f"{sha256(unit.encode()).hexdigest()[:32]}.unit")
         self._path = self._named.with_suffix(
             f".{uuid4().hex}"
@@ -97,7 +102,7 @@ def decided(path: Path, outputs: int) -> Iterator[tuple[Chunk, list[Deliveries]]
         records = _stream(Path(f"{stem}.records"), closing)
         streams = [_stream(Path(f"{stem}.{number}"), closing) for number in range(outputs)]
         for batch in records:
-            chunk = Chunk(Records.of_struct(batch.column(RECORD)), [], [], [])
+            chunk = Chunk(RecordColumns.of_struct(batch.column(RECORD)), [], [], [])
             yield chunk, [_deliveries(chunk.records, stream.read_next_batch()) for stream in streams]
 
 
@@ -127,7 +132,7 @@ def _rows(deliveries: Deliveries, new: dict[int, int], values: Sequence[bytes | 
     return pa.RecordBatch.from_arrays(arrays, schema=DELIVERIES)
 
 
-def _deliveries(records: Records, batch: pa.RecordBatch) -> Deliveries:
+def _deliveries(records: RecordColumns, batch: pa.RecordBatch) -> Deliveries:
     inputs, payloads, targets, ids, delivery_ids, versions, keys, times, routings = (
         column.to_pylist() for column in batch.columns
     )
@@ -140,3 +145,38 @@ def _deliveries(records: Records, batch: pa.RecordBatch) -> Deliveries:
     return Deliveries(
         texts, targets, ids, delivery_ids, versions, keys, times, routings if has_routings else None, source
     )
+
+
+DIRECTORY = "refused"
+
+
+class RefusedFile:
+    """Beside the reports of all attempts at the batch; there is none when nothing was refused or nobody came so far."""
+
+    def __init__(self, batch: BatchContext, output: str, unit: str) -> None:
+        name = sha256(f"{output}\n{unit}".encode()).hexdigest()
+        self._path = Path(batch.directory).parent / DIRECTORY / f"{name}.json"
+        self.known = self._read()
+        self._new = dict(self.known)
+
+    def add(self, delivery_id: bytes, failure: RecordFailure) -> None:
+        self._new[delivery_id] = failure
+
+    def write(self) -> None:
+        """Make it visible, whole, and keep it over a power cut."""
+        if self._new == self.known:
+            return
+        self._path.parent.mkdir(exist_ok=True)
+        aside = self._path.with_suffix(f".{os.getpid()}")
+        with aside.open("w", encoding="utf-8") as file:
+            json.dump({id.hex(): failure for id, failure in self._new.items()}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, self._path)
+
+    def _read(self) -> dict[bytes, RecordFailure]:
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return {bytes.fromhex(id): RecordFailure(ErrorCode(code), *rest) for id, (code, *rest) in found.items()}

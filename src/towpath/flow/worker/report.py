@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from towpath.flow.codes import ErrorCode
-from towpath.flow.delivery import Digest
-from towpath.flow.failure import Failure
-from towpath.flow.worker.chunk import Chunk
-from towpath.flow.worker.records import RECORD, RECORD_TYPE, Records
+from towpath.flow.delivery.ids import Digest
+from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.worker.records import RECORD, RECORD_TYPE, Chunk, RecordColumns
 
 Coordinates = tuple[str, int, int]
 FLUSH_ROWS = 1_000
@@ -39,7 +37,7 @@ SCHEMA = pa.schema([(RECORD, RECORD_TYPE), *_FAILURE])
 
 
 @dataclass(slots=True)
-class Counts:
+class SegmentCounts:
     """What happened in a segment, by name of step, output or code; the parts of a batch are added up."""
 
     read: int = 0  # records that belong to a source of this segment
@@ -64,7 +62,7 @@ class Counts:
     event_times: dict[str, int] = field(default_factory=dict)  # the latest in ms, by input of a join
     caught: Counter[int] = field(default_factory=Counter)  # inputs, by the number of the block rule that was for them
 
-    def saw(self, records: Records) -> None:
+    def saw(self, records: RecordColumns) -> None:
         """Note records that were read, in the order of their offsets within each partition.
 
         What leaves the state of a join without a partner was read by an earlier batch.
@@ -107,7 +105,7 @@ class Counts:
         }
 
     @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Counts:
+    def from_json(cls, value: dict[str, Any]) -> SegmentCounts:
         return cls(
             value["read"],
             value["entered"],
@@ -131,7 +129,7 @@ class Counts:
         )
 
 
-class Failed(NamedTuple):
+class FailedRecord(NamedTuple):
     """One record that failed, with the coordinates at which this stage read it."""
 
     topic: str
@@ -141,7 +139,7 @@ class Failed(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
-    failure: Failure
+    failure: RecordFailure
     output: str | None  # that refused it; None: it failed before it came to any
     delivery_id: bytes | None
     also_refused: tuple[str, ...] = ()  # other outputs that did
@@ -149,11 +147,11 @@ class Failed(NamedTuple):
     partly: Mapping[str, tuple[bytes, ...]] = {}  # what outputs that have refused something of it have all the same
 
 
-class Report:
+class SegmentReport:
     """Collects in a worker, and is written when the task has come to its end."""
 
     def __init__(self, directory: Path, name: str, reentry: str | None = None) -> None:
-        self.counts = Counts()
+        self.counts = SegmentCounts()
         self._reentry = reentry
         self._failures = directory / f"{name}.arrow"
         self._counts = directory / f"{name}.json"
@@ -165,9 +163,9 @@ class Report:
 
     def refuse(
         self,
-        records: Records,
+        records: RecordColumns,
         input: int,
-        failure: Failure,
+        failure: RecordFailure,
         output: str,
         delivery_id: bytes,
         outputs: Sequence[str] = (),
@@ -213,8 +211,8 @@ class Report:
 
     def fail(
         self,
-        records: Records,
-        failures: dict[int, Failure],
+        records: RecordColumns,
+        failures: dict[int, RecordFailure],
         output: str | None = None,
         delivery_ids: dict[int, bytes] | None = None,
     ) -> None:
@@ -232,7 +230,7 @@ class Report:
             more = [pa.array([output] * len(struct), pa.string()), pa.array(ids[part], pa.binary())]
             self._write(pa.RecordBatch.from_arrays([struct, *details, *more], schema=SCHEMA))
 
-    def _add_cause(self, failure: Failure) -> None:
+    def _add_cause(self, failure: RecordFailure) -> None:
         causes, cause = self.counts.causes, f"{failure.step}\n{failure.fingerprint}"
         if cause in causes or len(causes) < MOST_CAUSES:
             causes[cause] += 1
@@ -260,11 +258,11 @@ class Report:
         os.replace(self._aside, self._counts)
 
 
-def read_counts(path: Path) -> Counts:
-    return Counts.from_json(json.loads(path.read_text(encoding="utf-8")))
+def read_counts(path: Path) -> SegmentCounts:
+    return SegmentCounts.from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
-def read_failures(path: Path) -> Iterator[Failed]:
+def read_failures(path: Path) -> Iterator[FailedRecord]:
     """The failures of one report; `path` is that of its counts."""
     file = path.with_suffix(".arrow")
     if not file.exists():
@@ -275,11 +273,11 @@ def read_failures(path: Path) -> Iterator[Failed]:
             yield from _failed(batch, counts)
 
 
-def _failed(batch: pa.RecordBatch, counts: Counts) -> Iterator[Failed]:
-    records = Records.of_struct(batch.column(RECORD))
+def _failed(batch: pa.RecordBatch, counts: SegmentCounts) -> Iterator[FailedRecord]:
+    records = RecordColumns.of_struct(batch.column(RECORD))
     details = [batch.column(name).to_pylist() for name, _ in _FAILURE]
     for at, (code, step, exception, message, trace, output, delivery_id) in enumerate(zip(*details, strict=True)):
-        yield Failed(
+        yield FailedRecord(
             records.topics[at],
             records.partitions[at],
             records.offsets[at],
@@ -287,7 +285,7 @@ def _failed(batch: pa.RecordBatch, counts: Counts) -> Iterator[Failed]:
             records.keys[at],
             records.values[at],
             records.headers(at),
-            Failure(ErrorCode(code), step, exception, message, trace),
+            RecordFailure(ErrorCode(code), step, exception, message, trace),
             output,
             delivery_id,
             tuple(counts.also_refused.get(_text(records.coordinates(at)), ())),

@@ -31,10 +31,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from towpath.supervision.launchers.home import LONGEST_REASON, LaunchHome
-from towpath.supervision.launchers.kin import boot, born, end_kin
-from towpath.supervision.launchers.limits import kernel_limits
-from towpath.supervision.launchers.log_writer import LogWriter
+from towpath.supervision.launchers.keeper_home import LONGEST_REASON, LaunchHome, LogWriter, kernel_limits
+from towpath.supervision.launchers.process_tree import boot, born, end_process_tree
 
 MB = 1 << 20
 CHUNK = 64 << 10
@@ -46,7 +44,7 @@ PR_SET_PDEATHSIG = 1
 IS_LINUX = sys.platform == "linux"
 
 
-class Keeper:
+class LaunchKeeper:
     """The life of one process, from its start to its end."""
 
     def __init__(self, home: LaunchHome, spec: Mapping[str, Any], control: int) -> None:
@@ -147,7 +145,7 @@ class Keeper:
             self._kill_at = None
 
     def _bury(self) -> dict[str, Any]:
-        left = end_kin(self._sign, self.pid, END_KIN_S)
+        left = end_process_tree(self._sign, self.pid, END_KIN_S)
         code = self._process.wait()
         self._write_rest()
         reason = f"these of its processes do not end, not even by SIGKILL: {left}"[:LONGEST_REASON] if left else None
@@ -196,7 +194,7 @@ def keep(home: LaunchHome, spec: Mapping[str, Any]) -> None:
             _answer(is_kept=True)
             return
         try:
-            keeper = Keeper(home, spec, home.open_control())
+            keeper = LaunchKeeper(home, spec, home.open_control())
             home.reserve_end()
             home.write_keeper(_me())
             _crash_here("CrashPoint.KEEPER_BEFORE_BEGUN")
@@ -275,7 +273,7 @@ def _to_nowhere(number: int) -> None:
 
 def _crash_here(name: str) -> None:
     if os.environ.get("TOWPATH_CRASH"):
-        from towpath.crash import CrashPoint, here
+        from towpath.core.crash import CrashPoint, here
 
         here(CrashPoint[name.partition(".")[2]])
 

@@ -1,16 +1,21 @@
-"""What every launcher can do: start processes, find them again, and know how they ended."""
+"""What every launcher can do: start processes, find them again, and know how they ended.
+
+What is to be started: one launch of one duty.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Protocol
 
-from towpath.supervision.launchers.launch_spec import LaunchSpec
+from towpath.errors import BadName, BadValue
 
 
-class LookedState(StrEnum):
+class LaunchState(StrEnum):
     """What a launcher knows of one launch."""
 
     RUNNING = "running"
@@ -22,10 +27,10 @@ class LookedState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class LaunchStatus:
     """One launch, as its launcher sees it now."""
 
-    state: LookedState
+    state: LaunchState
     pid: int | None = None
     """Its number on this host, while it runs and if there is one."""
     keeper: int | None = None
@@ -39,12 +44,12 @@ class Looked:
 
     @property
     def is_running(self) -> bool:
-        return self.state is LookedState.RUNNING
+        return self.state is LaunchState.RUNNING
 
     @property
     def how(self) -> str:
         """As the end of a sentence."""
-        if self.state is not LookedState.ENDED:
+        if self.state is not LaunchState.ENDED:
             return "runs" if self.is_running else "is not known here"
         if self.signal is not None:
             told = f"was ended by signal {self.signal}"
@@ -75,7 +80,7 @@ class Launcher(Protocol):
     def find(self, launch_id: str) -> str | None:
         """The handle of a launch that somebody has begun to start here, also if it has ended; None: nobody has."""
 
-    def look(self, handle: str) -> Looked:
+    def look(self, handle: str) -> LaunchStatus:
         """What is known of it now."""
 
     def wait(self, handles: Collection[str], timeout_s: float) -> list[str]:
@@ -102,3 +107,100 @@ class Launcher(Protocol):
 
     def handles(self) -> list[str]:
         """Of all launches that are kept here, those that have ended too."""
+
+
+LAUNCH_VARIABLE = "TOWPATH_LAUNCH"
+"""In the environment of all that belongs to a launch: `duty:launch:launch id`."""
+
+MB = 1 << 20
+LONGEST_NAME = 100
+# What both a file and a container can be called.
+_NAME = re.compile(rf"[a-zA-Z0-9][a-zA-Z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLimits:
+    """What a process may use; None: as much as there is."""
+
+    memory_mb: int | None = None
+    """Of each of its processes as a subprocess; of all together in a container."""
+    cpu_s: int | None = None
+    """Seconds of computing, of each of its processes; who is over is ended."""
+    open_files: int | None = None
+    processes: int | None = None
+    """All that the user may run, as a subprocess (the kernel counts no other way); its own ones, in a container."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BadValue(f"limit {name} = {value}: it must be 1 or more, or left out")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """How much of a process's output is kept: so many files of that size, the newest last."""
+
+    file_mb: int = 10
+    files: int = 3
+
+    def __post_init__(self) -> None:
+        if self.file_mb < 1 or self.files < 1:
+            raise BadValue(f"log of {self.files} files of {self.file_mb} MB: both must be 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """One start of a duty. The launch id is new for each start, and at most one process is ever started for it."""
+
+    duty: str
+    launch: int
+    launch_id: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """All of it: nothing is inherited from whoever starts it."""
+    directory: Path | None = None
+    """Where it works; None: the launcher's choice."""
+    limits: ProcessLimits = field(default_factory=ProcessLimits)
+    log: LogLimits = field(default_factory=LogLimits)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Only to be seen, where the launcher can show them."""
+    image: str = ""
+    """Of a container; empty: the launcher's own."""
+
+    def __post_init__(self) -> None:
+        check_launch_name("duty", self.duty)
+        check_launch_name("launch id", self.launch_id)
+        if self.launch < 1:
+            raise BadValue(f"launch {self.launch} of {self.duty}: launches are numbered from 1")
+        if not self.command or not self.command[0]:
+            example = "('towpath', 'desk', 'run')"
+            raise BadValue(f"duty {self.duty}: the command is a program and its arguments, as in {example}")
+        for text in (*self.command, *self.environment, *self.environment.values(), str(self.directory or "")):
+            if "\0" in text:
+                raise BadValue(f"duty {self.duty}: command, environment and directory cannot hold a NUL character")
+        for name in self.environment:
+            if not name or "=" in name:
+                raise BadValue(f"duty {self.duty}: {name!r} is no name of a variable")
+
+    @property
+    def sign(self) -> str:
+        """What marks all that belongs to this launch, and tells the process which launch it is."""
+        return f"{self.duty}:{self.launch}:{self.launch_id}"
+
+    @property
+    def full_environment(self) -> dict[str, str]:
+        """With the sign of this launch."""
+        return {**self.environment, LAUNCH_VARIABLE: self.sign}
+
+
+def is_launch_name(name: str) -> bool:
+    """Whether a duty or a launch can have that name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_launch_name(what: str, name: str) -> None:
+    """Refuse a name that a file or a container could not have."""
+    if not is_launch_name(name):
+        allowed = f"letters, digits, '_', '-' and '.', at most {LONGEST_NAME}, beginning with a letter or digit"
+        raise BadName(f"{what} {name!r} cannot be used: {allowed}")

@@ -1,0 +1,1 @@
+"""Starts by the clock."""

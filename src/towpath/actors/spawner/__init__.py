@@ -1,0 +1,1 @@
+"""Actors that run processes."""

@@ -1,0 +1,1 @@
+"""Block rules; below access, because workers and the gateway ask them."""

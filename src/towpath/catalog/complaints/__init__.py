@@ -1,0 +1,1 @@
+"""What readers say about documents."""

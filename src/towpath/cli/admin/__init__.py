@@ -1,0 +1,1 @@
+"""`init`, `schema`, `doctor`, `maintenance`, `notify`."""

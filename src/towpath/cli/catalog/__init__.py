@@ -1,0 +1,1 @@
+"""Commands for data sets and complaints."""

@@ -1,0 +1,1 @@
+"""Commands for flows, and `run`, `audit`, `trace`."""

@@ -1,0 +1,1 @@
+"""Commands for queue and events."""

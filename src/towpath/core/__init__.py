@@ -1,0 +1,1 @@
+"""What everything stands on; standard library only, except settings for logs."""

@@ -1,0 +1,1 @@
+"""PostgreSQL; the only importer of psycopg besides db.open and db.tables.postgres."""

@@ -1,0 +1,1 @@
+"""What people do to cases, one by one or as bulk jobs."""

@@ -1,0 +1,1 @@
+"""Cases, their store, pages, history and bodies."""

@@ -1,0 +1,1 @@
+"""Error topics and outcomes become cases."""

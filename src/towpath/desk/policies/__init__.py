@@ -1,0 +1,1 @@
+"""Rules that decide about errors."""

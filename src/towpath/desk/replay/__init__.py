@@ -1,0 +1,1 @@
+"""Back into flows: outbox, relay, lanes, recall."""

@@ -1,0 +1,1 @@
+"""Exactly-once delivery: positions, ids, marks, ledger, snapshot."""

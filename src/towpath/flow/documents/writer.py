@@ -1,0 +1,175 @@
+"""Values to JSON text. What JSON cannot hold raises; it never becomes something else.
+
+Arrow columns to values and to ready JSON texts, many rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+import msgspec
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+
+def is_arrow(column: object) -> bool:
+    return isinstance(column, pa.Array | pa.ChunkedArray)
+
+
+def python_values(column: Any) -> list[Any]:
+    """The values of a column, maps as dicts."""
+    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    return values
+
+
+def ready_texts(column: Any) -> list[bytes] | None:
+    """The JSON texts of a column whose type Arrow prints as JSON has it; None for other types."""
+    kind = column.type
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
+        printed = column.cast(pa.string())
+    elif types.is_date(kind):
+        printed = _quoted(column.cast(pa.string()))
+    elif types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"):
+        printed = _quoted(_iso(column))
+    else:
+        return None
+    texts: list[bytes] = pc.fill_null(printed, "null").cast(pa.binary()).to_pylist()
+    return texts
+
+
+def same_rows(before: Any, after: Any) -> list[bool]:
+    """For each row of two columns whether the value is the same; null is the same as null."""
+    if before.type != after.type:
+        return [False] * len(after)
+    if types.is_float64(before.type):
+        before, after = before.view(pa.int64()), after.view(pa.int64())  # tells -0.0 from 0.0
+    if types.is_nested(before.type) or types.is_floating(before.type):
+        return [repr(one) == repr(other) for one, other in zip(before.to_pylist(), after.to_pylist(), strict=True)]
+    both_null = pc.and_(pc.is_null(before), pc.is_null(after))
+    same: list[bool] = pc.or_(both_null, pc.fill_null(pc.equal(before, after), False)).to_pylist()
+    return same
+
+
+def _iso(column: Any) -> Any:
+    """`2024-05-06T07:08:09.123456Z`; a fraction of zero is left out, as Python does."""
+    printed = pc.replace_substring(column.cast(pa.string()), " ", "T")
+    return pc.replace_substring(printed, ".000000", "")
+
+
+def _quoted(printed: Any) -> Any:
+    return pc.binary_join_element_wise('"', printed, '"', "")
+
+
+# A dataclass could hide a NaN, which orjson would write as null.
+_AS_GIVEN = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+_LARGEST = (1 << 64) - 1
+_SMALLEST = -(1 << 63)
+
+
+class Unwritable(TypeError):
+    """A value that JSON cannot hold: bytes, NaN, infinity, half a surrogate pair, an object of a program's own."""
+
+
+def write(value: Any) -> bytes:
+    """The JSON text of a value. Also ints of any size, Decimals (as numbers), dates and times (ISO 8601, `Z`)."""
+    try:
+        text = orjson.dumps(value, _other, _AS_GIVEN)
+    except TypeError as error:
+        text = _written_slowly(value, error)
+    if b"null" in text and value is not None and not _is_finite(value):
+        raise Unwritable("NaN and infinity have no place in JSON")
+    return text
+
+
+def _written_slowly(value: Any, error: TypeError) -> bytes:
+    """Once more, with the ints that orjson does not take as ready texts."""
+    try:
+        return orjson.dumps(_with_ready_ints(value), _other, _AS_GIVEN)
+    except RecursionError:
+        raise Unwritable("nested too deeply to be written") from None
+    except TypeError as again:
+        raise Unwritable(str(again.__cause__ or again)) from error
+
+
+def _other(value: Any) -> Any:
+    """What orjson cannot write by itself."""
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            raise Unwritable("NaN and infinity have no place in JSON")
+        return orjson.Fragment(str(value))
+    if isinstance(value, float):
+        return float(value)  # numpy's
+    if isinstance(value, datetime) and value == value:  # pandas' NaT is a datetime that is not itself
+        return iso(value)
+    if isinstance(value, date | time) and not isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise Unwritable("bytes have no place in JSON; decode them, or encode them as base64")
+    raise Unwritable(f"{type(value).__qualname__} has no place in JSON")
+
+
+def iso(value: datetime) -> str:
+    """A time in UTC with `Z`; one without a zone is written without one."""
+    if value.tzinfo is None:
+        return value.isoformat()
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+
+
+def _with_ready_ints(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_ready_ints(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_ready_ints(inner) for inner in value]
+    if type(value) is int and not _SMALLEST <= value <= _LARGEST:
+        return orjson.Fragment(format(Decimal(value), "f"))
+    return value
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether no NaN and no infinity lies in a value."""
+    if isinstance(value, Enum):
+        return _is_finite(value.value)
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, value))
+    return True
+
+
+def write_column(column: pa.Array | Sequence[Any]) -> tuple[list[bytes], dict[int, Unwritable]]:
+    """The JSON texts of a column's values, and which rows cannot be written; their texts are empty."""
+    pass
+
+    if is_arrow(column):
+        ready = ready_texts(column)
+        if ready is not None:
+            return ready, {}
+        column = python_values(column)
+    try:
+        # Many small texts are dear; one large one, cut up, is cheap.
+        return list(map(bytes, _ELEMENTS.decode(write(list(column))))), {}
+    except (Unwritable, RecursionError):
+        return _written_one_by_one(column)
+
+
+def _written_one_by_one(values: Iterable[Any]) -> tuple[list[bytes], dict[int, Unwritable]]:
+    texts, errors = [], {}
+    for row, value in enumerate(values):
+        try:
+            texts.append(write(value))
+        except Unwritable as error:
+            texts.append(b"")
+            errors[row] = error
+    return texts, errors
+
+
+_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])

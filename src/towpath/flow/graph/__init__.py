@@ -1,0 +1,1 @@
+"""What a flow is declared of; no Spark."""

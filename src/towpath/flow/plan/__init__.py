@@ -1,0 +1,1 @@
+"""From the graph of a stage to a Spark job."""

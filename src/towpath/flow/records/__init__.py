@@ -1,0 +1,1 @@
+"""What lies in the topics of a flow: error, re-entry and outcome records."""

@@ -1,0 +1,1 @@
+"""Flows, stages and batches at work in a driver."""

@@ -1,0 +1,1 @@
+"""JSON lines and Parquet files."""

@@ -1,0 +1,1 @@
+"""The end of an upload: stages passed, closing steps."""

@@ -1,0 +1,1 @@
+"""Bytes to lines to values; pure."""

@@ -1,0 +1,1 @@
+"""Uploads, senders and streams."""

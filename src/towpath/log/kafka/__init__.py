@@ -1,0 +1,1 @@
+"""The log on Kafka; the only importer of confluent_kafka."""

@@ -1,4 +1,0 @@
-"""What can be cleaned, how large it is, and what this process remembers. May import all layers below the command line.
-
-All of it is done by services anyway, when its time has come; here a person has it done now, in their own name.
-"""

@@ -1,0 +1,1 @@
+"""One declaration for each thing that people and programs can ask for."""

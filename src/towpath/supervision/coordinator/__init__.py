@@ -1,0 +1,1 @@
+"""What is done about dead and missing processes."""

@@ -1,0 +1,1 @@
+"""What has to run on a host, its launches and their fence."""

@@ -1,0 +1,1 @@
+"""Sockets, peers and pings."""

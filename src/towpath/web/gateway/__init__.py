@@ -1,0 +1,1 @@
+"""Uploads and results over HTTP."""
