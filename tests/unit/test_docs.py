@@ -45,6 +45,15 @@ def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         exec(compile("\n" * line + block, name(page), "exec"), namespace)
 
 
+def test_the_signs_of_the_architecture_page_point_at_modules() -> None:
+    """The way of a record, the way of an error, and where to go to change something."""
+    page = (DOCS / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    ways, _, after = page.partition("## The way of a record")[2].partition("## I want to change")
+    places = re.findall(r"`([a-z_]+(?:/[a-z_]+)*(?:/|\.py))`", ways + after.partition("\n## ")[0])
+    assert len(places) > 80
+    assert [place for place in places if not (ROOT / "src" / "towpath" / place).exists()] == []
+
+
 @sweep("page", ROOT_PAGES)
 def test_links_lead_to_files(page: Path) -> None:
     links = LINK.findall(page.read_text(encoding="utf-8"))
