@@ -19,7 +19,7 @@ from tests.unit.test_docs import DOCS, examples
 
 import towpath
 from towpath.flow.delivery.ledger import Ledger
-from towpath.flow.stage import StageMachine
+from towpath.flow.stage import StageMachine, StageState
 from towpath.flow.stage.store import StageStore
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
@@ -130,7 +130,7 @@ def send(runtime: Runtime, *documents: dict[str, object]) -> None:
 def halt(runtime: Runtime) -> None:
     """As if an earlier run had come to an end that a person has to look at."""
     stages, owner, now = StageStore(runtime.database), runtime.process().id, runtime.database.now()
-    pilot = StageMachine.new(now).started(now).halted("somebody has to look at it", now)
+    pilot = StageMachine.new(now).started(now).rested(StageState.HALTED, "somebody has to look at it", now)
     with runtime.database.transaction() as tx:
         stages.ensure(tx, "steered", "events", {"topics": []})
         stages.take(tx, "steered", "events", owner)

@@ -21,6 +21,7 @@ from towpath.catalog.complaints.store import (
     NewComplaint,
 )
 from towpath.errors import BadValue, IllegalComplaintMove, RecordUnknown, TooFast, UnknownComplaint, UnknownTopic
+from towpath.flow.delivery.positions import Positions
 from towpath.flow.stage.store import StageStore
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
@@ -49,8 +50,8 @@ def stage(runtime: Runtime, topic_ids: list[str], flow: str = "shop") -> None:
     store, owner = StageStore(runtime.database), runtime.process().id
     with runtime.database.transaction() as tx:
         store.ensure(tx, flow, "orders", {})
-        store.take(tx, flow, "orders", owner)
-        store.save_topics(tx, flow, "orders", owner, {"orders": topic_ids})
+        row, topics = store.take(tx, flow, "orders", owner), {"orders": topic_ids}
+        store.new_generation(tx, row, owner, checkpoint="c", starting=Positions.of([]), topics=topics)
 
 
 def settled(runtime: Runtime, move: ComplaintMove, number: int) -> Complaint:

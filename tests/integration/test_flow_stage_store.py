@@ -124,8 +124,7 @@ def test_a_dead_owners_stage_is_taken_over_and_the_dead_can_change_nothing(
         ("save_sample", ({},)),
         ("save_judge", ({},)),
         ("save_topology", ({}, "2")),
-        ("save_topics", ({},)),
-        ("release", (running.stopped("over", 2),)),
+        ("release", (running.rested(StageState.STOPPED, "over", 2),)),
     ]
     for method, arguments in writes:
         with pytest.raises(NotTheOnlyOne, match=f"{other.me} .*{dead.me}"):
@@ -152,7 +151,7 @@ def test_a_released_stage_is_free(bench: Bench, make_quiet: Callable[..., Quiet]
     running = bench.take().pilot.started(1)
     with pytest.raises(BadValue, match="configure"):
         bench.do("release", bench.me, running)
-    bench.do("release", bench.me, running.paused("lunch", 5))
+    bench.do("release", bench.me, running.rested(StageState.PAUSED, "lunch", 5))
     stage = Bench(make_quiet()).take()
     assert (stage.pilot.state, stage.pilot.reason) == (StageState.PAUSED, "lunch")
 
@@ -164,14 +163,13 @@ def test_what_is_saved_is_read(bench: Bench) -> None:
     bench.do("save_pilot", bench.me, pilot)
     bench.do("save_sample", bench.me, {"partitions": {"clicks/0": {"lag": 3, "rate": 1.5}}})
     bench.do("save_judge", bench.me, {"window": 1})
-    bench.do("save_topics", bench.me, {"clicks": ["id-1", "id-2"]})
     bench.do("save_topology", bench.me, {"steps": []}, "2")
     stage = bench.read()
     error = pilot.last_error
     assert error is not None
     assert stage.pilot == replace(pilot, last_error=replace(error, message="cut \\0 off \\ud800"))
     assert stage.sample == {"partitions": {"clicks/0": {"lag": 3, "rate": 1.5}}}
-    assert (stage.judge, stage.topics) == ({"window": 1}, {"clicks": ["id-1", "id-2"]})
+    assert stage.judge == {"window": 1}
     assert (stage.topology, stage.version) == ({"steps": []}, "2")
 
 

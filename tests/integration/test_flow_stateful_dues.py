@@ -6,7 +6,7 @@ import pytest
 from tests.support.quiet import Quiet
 
 from towpath.flow.delivery.positions import Positions
-from towpath.flow.run.context import Shard, TimerStore
+from towpath.flow.run.timers import Shard, TimerStore
 from towpath.flow.stage.store import StageRow, StageStore
 
 FLOW, STAGE, ME = "page-views", "main", "me"

@@ -205,7 +205,7 @@ def test_figures_for_charts(viewer: Client, life: Life) -> None:
 def test_what_troubles_a_stage_is_not_told_to_who_may_not_see_records(
     make_quiet: Callable[..., Quiet], life: Life, log_url: str
 ) -> None:
-    put(life, lambda pilot, now: pilot.halted("no price for ann@example.org", now))
+    put(life, lambda pilot, now: pilot.rested(StageState.HALTED, "no price for ann@example.org", now))
     runtime = make_quiet(log={"url": log_url}, desk={"masked": {FLOW: ["email"]}}).runtime
     masked, admin = (Client(runtime, make_key(runtime, role)) for role in ("viewer", "admin"))
     for path in (FLOWS, ONE):
@@ -224,7 +224,11 @@ def test_something_is_asked_of_a_flow(
     what: str, body: dict[str, Any], operator: Client, life: Life, runtime: Runtime
 ) -> None:
     is_halted = what == "resume"
-    put(life, lambda pilot, now: pilot.halted("why", now) if is_halted else pilot.moved(StageState.EXTRACT, now))
+
+    def move(pilot: StageMachine, now: int) -> StageMachine:
+        return pilot.rested(StageState.HALTED, "why", now) if is_halted else pilot.moved(StageState.EXTRACT, now)
+
+    put(life, move)
     answer = operator.ask(f"/flows/{FLOW}/{what}", {**body, "why": "maintenance"})
     [item] = answer.json()["items"]
     assert (answer.status_code, item["wish"]["kind"], item["is_done"]) == (200, what, False)

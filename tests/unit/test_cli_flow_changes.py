@@ -73,7 +73,7 @@ def granting(runtime: Runtime, move: Callable[[StageMachine, int], StageMachine]
 
 def test_a_running_stage_is_paused(runtime: Runtime, command: CommandLine) -> None:
     save(runtime, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
-    with granting(runtime, lambda pilot, now: pilot.paused("x", now)) as taken:
+    with granting(runtime, lambda pilot, now: pilot.rested(StageState.PAUSED, "x", now)) as taken:
         ran = command.ok("flow", "pause", FLOW, "--why", "the shop is closed", "--who", "ann")
     assert "shop/events" in ran.out
     [wish] = taken
@@ -96,16 +96,16 @@ def test_a_stage_that_is_busy_is_not_waited_for_without_end(runtime: Runtime, co
 
 def test_for_programs(runtime: Runtime, command: CommandLine) -> None:
     save(runtime, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
-    with granting(runtime, lambda pilot, now: pilot.stopped("x", now)):
+    with granting(runtime, lambda pilot, now: pilot.rested(StageState.STOPPED, "x", now)):
         [item] = command.ok("flow", "stop", FLOW, STAGE, "--why", "x", "--json").json["items"]
     assert (item["is_done"], item["state"]) == (True, "stopped")
 
 
-@pytest.mark.parametrize("rest", [StageMachine.paused, StageMachine.halted])
+@pytest.mark.parametrize("rest", [StageState.PAUSED, StageState.HALTED])
 def test_resume_of_a_stage_that_nobody_runs_waits_for_the_next_start(
-    rest: Callable[[StageMachine, str, int], StageMachine], runtime: Runtime, command: CommandLine
+    rest: StageState, runtime: Runtime, command: CommandLine
 ) -> None:
-    save(runtime, lambda pilot, now: rest(pilot, "x", now), leave=True)
+    save(runtime, lambda pilot, now: pilot.rested(rest, "x", now), leave=True)
     command.ok("flow", "resume", FLOW, "--why", "it is mended")
     wish = wish_of(runtime)
     assert wish is not None
@@ -113,7 +113,7 @@ def test_resume_of_a_stage_that_nobody_runs_waits_for_the_next_start(
 
 
 def test_there_is_nothing_to_stop(runtime: Runtime, command: CommandLine) -> None:
-    save(runtime, lambda pilot, now: pilot.paused("x", now), leave=True)
+    save(runtime, lambda pilot, now: pilot.rested(StageState.PAUSED, "x", now), leave=True)
     command("flow", "stop", FLOW, "--why", "x").refused(1, "shop/events")
     assert wish_of(runtime) is None  # or the next start would end at once
 

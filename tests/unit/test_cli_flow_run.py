@@ -81,7 +81,8 @@ def test_a_line_for_each_memorable_move_only() -> None:
     assert re.fullmatch(r"shop/events: configure → retry, code 11 .*503: try later", told)
     everyday = move_event("shop", "events", idle, idle.moved(StageState.TRANSFORM, 0))
     assert flow_words.moved_text(everyday) == ""
-    assert flow_words.moved_text(move_event("shop", "events", idle, idle.halted("why", 0))).endswith("→ halted: why")
+    halted = idle.rested(StageState.HALTED, "why", 0)
+    assert flow_words.moved_text(move_event("shop", "events", idle, halted)).endswith("→ halted: why")
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, end: StageMachine) -> None:
@@ -110,7 +111,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_end_tells_where_every_record_went(
     shop: Path, command: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended(monkeypatch, pilot().stopped("Ctrl-C", 0))
+    ended(monkeypatch, pilot().rested(StageState.STOPPED, "Ctrl-C", 0))
     ran = command.ok("--database", "sqlite:///t.db", "run", shop)
     assert ran.lines[1].split() == ["events", "stopped", "8", "2", "2", "4", "2", "Ctrl-C"]
     failed = ran.lines.index("failed")
@@ -125,7 +126,7 @@ def test_the_end_tells_where_every_record_went(
 def test_a_halt_is_a_failure_with_its_reason_and_the_way_on(
     shop: Path, command: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended(monkeypatch, pilot().halted("the checkpoint is not the ledger's", 0))
+    ended(monkeypatch, pilot().rested(StageState.HALTED, "the checkpoint is not the ledger's", 0))
     ran = command("run", shop)
     assert ran.code == 1
     assert "the checkpoint is not the ledger's" in ran.out

@@ -15,8 +15,7 @@ import pytest
 from towpath.errors import ServerFailed
 from towpath.stack import daemon, server
 from towpath.stack.postgres import PostgresServer
-from towpath.supervision.launchers import keeper
-from towpath.supervision.launchers import process_tree
+from towpath.supervision.launchers import keeper, process_tree
 from towpath.supervision.launchers.keeper_home import LaunchHome
 from towpath.testing import clock as waiting
 

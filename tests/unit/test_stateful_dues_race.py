@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from towpath.db import Transaction
 from towpath.errors import DatabaseUnavailable
-from towpath.flow.run.context import Shard, StageContext, TimerStore
-from towpath.flow.run.timers import NEVER, StageTimer
+from towpath.flow.run.context import StageContext
+from towpath.flow.run.timers import NEVER, Shard, StageTimer, TimerStore
 from towpath.flow.stage.store import StageRow
 
 STAGE = cast(StageRow, SimpleNamespace(flow="f", name="s", generation=1))

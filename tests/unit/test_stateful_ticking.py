@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from towpath.errors import LogUnavailable
 from towpath.flow.records.reentry import SHARD, STAGE, TICK, said_by
-from towpath.flow.run.context import Shard, StageContext
-from towpath.flow.run.timers import StageTimer
+from towpath.flow.run.context import StageContext
+from towpath.flow.run.timers import Shard, StageTimer
 from towpath.log.record import NewRecord, Position
 
 

@@ -7,7 +7,4 @@
 3. *Arrived.* The records of each range are counted by reading them; what was deleted is no longer provable.
 4. *Failed.* Each batch has as many distinct error records as it has counted failures.
 5. *Deep.* The delivery ids found in a sink, put to the batches whose offsets give them, add up to the digests.
-
-`chain`, `tally`, `errors`, `balance`, `matching` and `locating` are pure; `view`, `counting` and `readers` touch the
-log, the database and the sinks; `audit` puts them together.
 """

@@ -1,19 +1,17 @@
-"""Puts the audit together: reads ledger, log and sinks, and hands what it has read to the checks.
+"""Audits a flow: reads ledger, log and sinks, and hands what it has read to the checks.
 
-An audit for who waits for the answer: it is not begun when there is too much to read, and given up in time.
-
-`towpath audit` has no such bounds.
-
-The balance of a flow as the ledger and the desk say it, without reading a record: cheap, and no proof.
-
-The audit counts the records themselves and does not take the ledger's word. Where that would take too long, this says
-at least whether the ledger agrees with itself.
+- `Audit` counts the records themselves and does not take the ledger's word. With the flow's file, it also reads what
+  the sinks hold.
+- `audit_within` is for a caller who waits for the answer: it does not begin when there is too much to read, and gives
+  up in time. `towpath audit` has no such bounds.
+- `ledger_balance` reads no record: cheap, and no proof. It says whether the ledger agrees with itself, and what the
+  desk adds.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter as collections_Counter
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -25,7 +23,7 @@ from towpath.flow.audit.errors import ErrorsFound, check_errors, read_errors, re
 from towpath.flow.audit.expected import ExpectedIds, VersionCheck
 from towpath.flow.audit.outputs import OutputCheck, take_ids
 from towpath.flow.audit.rows import Problem, StageRows, Unproven, segments_of
-from towpath.flow.audit.view import Counter, Progress, TopicState, in_flight, take_view, topic_state
+from towpath.flow.audit.view import Progress, RecordCounter, TopicState, in_flight, take_view, topic_state
 from towpath.flow.delivery.ids import DeliveryIds
 from towpath.flow.delivery.ledger import Ledger
 from towpath.flow.delivery.places import BY_BATCH, PlaceSource, RecordPlace, counts_of
@@ -39,10 +37,12 @@ from towpath.flow.stage.status import stage_statuses
 from towpath.flow.topics import FlowTopics
 from towpath.log.log import Log
 
-Telling = Callable[[str], Progress]  # given what is being read, where to tell how far it has come
 OWN_IDS = "its ids are the flow's own: which ones there should be, only its steps could say"
 BLIND = "what was a duplicate nobody can say: records are deleted since, or senders are forgotten after a time"
 NEWEST_OF_ID = "every record's id is there; the newest record of an id takes the place of the older ones"
+MOST_BATCHES = 50_000  # the whole ledger of a flow is held in memory
+MOST_OFFSETS = 2_000_000
+Telling = Callable[[str], Progress]  # given what is being read, where to tell how far it has come
 
 
 def _quiet(what: str) -> Progress:
@@ -70,10 +70,10 @@ class Audit:
             self._take(check_chain(stage))
         errors = read_errors(self.log, view, self.telling("errors read"))
         self._take(check_errors(errors))
-        balancing = BalanceBuilder(view, Counter(self.log, self.telling("counted")).count(view), errors)
-        self._take(balancing.run())
+        builder = BalanceBuilder(view, RecordCounter(self.log, self.telling("counted")).count(view), errors)
+        self._take(builder.run())
         if self.places is not None and view.holdings is not None:
-            self._take(Settlement(self.log, view, errors, self.places, view.holdings).run(balancing.balance))
+            self._take(Settlement(self.log, view, errors, self.places, view.holdings).run(builder.balance))
         outputs = [verdict for stage in view.stages for verdict in self._outputs(stage, errors)]
         told = {
             "repeats": errors.repeats,
@@ -81,7 +81,7 @@ class Audit:
             "of_later_batches": errors.later,
         }
         batches = sum(1 for stage in view.stages for _ in stage.committed)
-        return AuditVerdict(self.flow, batches, balancing.balance, outputs, self._problems, self._unproven, told)
+        return AuditVerdict(self.flow, batches, builder.balance, outputs, self._problems, self._unproven, told)
 
     def _take(self, found: Iterable[Problem | Unproven]) -> None:
         for each in found:
@@ -93,7 +93,7 @@ class Audit:
     # Outputs
 
     def _outputs(self, stage: StageRows, errors: ErrorsFound) -> list[OutputVerdict]:
-        names = sorted({name for batch in stage.committed for name in _delivered_to(batch.counts, batch.digests)})
+        names = sorted({name for batch in stage.committed for name in batch.outputs})
         declared = {output.name: output for output in self.deep.outputs} if self.deep is not None else {}
         return [self._output(stage, name, declared.get(name), errors) for name in names]
 
@@ -161,32 +161,6 @@ def _seen(documents: Iterable[IndexedDocument], expected: ExpectedIds | None) ->
         yield Versioned(one.version, f"{one.id} of {one.target}")
 
 
-def _delivered_to(*parts: object) -> set[str]:
-    """The outputs that a row tells of."""
-    found: set[str] = set()
-    counts, digests = parts
-    if isinstance(counts, dict) and isinstance(counts.get("delivered"), dict):
-        found.update(counts["delivered"])
-    if isinstance(digests, dict):
-        found.update(digests)
-    return found
-
-
-MOST_BATCHES = 50_000  # the whole ledger of a flow is held in memory
-MOST_OFFSETS = 2_000_000
-
-
-class BoundedVerdict(NamedTuple):
-    """A verdict, or why there is none."""
-
-    verdict: AuditVerdict | None
-    why: str = ""
-
-
-class _OutOfTime(Exception):
-    """It takes too long."""
-
-
 def audit_within(
     database: Database, log: Log, flow: str, within_s: float, error_topic: str | None, places: PlaceSource | None
 ) -> BoundedVerdict:
@@ -217,6 +191,17 @@ def audit_within(
         return BoundedVerdict(None, f"the topics cannot be read: {error}")
 
 
+class BoundedVerdict(NamedTuple):
+    """A verdict, or why there is none."""
+
+    verdict: AuditVerdict | None
+    why: str = ""
+
+
+class _OutOfTime(Exception):
+    """It takes too long."""
+
+
 def _count_batches(database: Database, flow: str) -> int:
     """No further than one beyond the most."""
     sql = Queries("towpath.flow.audit", "audit", database.dialect)
@@ -230,6 +215,26 @@ def _count_offsets(database: Database, log: Log, flow: str, error_topic: str | N
     names = {own.errors, *(name for look in stage_statuses(database, flow) for name in look.stage.topics)}
     found = [topic_state(log, name) for name in names]
     return sum(end - each.starts.get(number, 0) for each in found for number, end in each.ends.items())
+
+
+def ledger_balance(database: Database, flow: str, places: PlaceSource | None = None) -> LedgerBalance:
+    """Raises `UnknownFlow`."""
+    found = stage_statuses(database, flow)
+    ledger = Ledger(database)
+    total: Counter[str] = Counter()
+    with database.read() as tx:
+        for counts in ledger.totals(tx, flow).values():
+            total.update(counts_of(counts))
+        gaps = ledger.gaps(tx, flow)
+        desk = _desk(tx, flow, places)
+    lags = [look.stage.sample["lag"] for look in found if "lag" in look.stage.sample]
+    return LedgerBalance(
+        total["read"],
+        {place: total[place] for place in BY_BATCH if total[place]},
+        desk,
+        sum(lags) if len(lags) == len(found) else None,
+        sum(gap.stop - gap.start for gap in gaps),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,29 +263,9 @@ class LedgerBalance:
         }
 
 
-def ledger_balance(database: Database, flow: str, places: PlaceSource | None = None) -> LedgerBalance:
-    """Raises `UnknownFlow`."""
-    found = stage_statuses(database, flow)
-    ledger = Ledger(database)
-    total: collections_Counter[str] = collections_Counter()
-    with database.read() as tx:
-        for counts in ledger.totals(tx, flow).values():
-            total.update(counts_of(counts))
-        gaps = ledger.gaps(tx, flow)
-        desk = _desk(tx, flow, places)
-    lags = [look.stage.sample["lag"] for look in found if "lag" in look.stage.sample]
-    return LedgerBalance(
-        total["read"],
-        {place: total[place] for place in BY_BATCH if total[place]},
-        desk,
-        sum(lags) if len(lags) == len(found) else None,
-        sum(gap.stop - gap.start for gap in gaps),
-    )
-
-
 def _desk(tx: Transaction, flow: str, places: PlaceSource | None) -> dict[RecordPlace, int]:
     holdings = None if places is None else places.holdings(tx, flow)
-    found: collections_Counter[RecordPlace] = collections_Counter()
+    found: Counter[RecordPlace] = Counter()
     for (_, place), count in () if holdings is None else holdings.places.items():
         found[place] += count
     return {place: found[place] for place in RecordPlace if found[place]}

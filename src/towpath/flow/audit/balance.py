@@ -1,15 +1,13 @@
-"""The balance of a flow: `arrived = loaded + filtered + … + in flight`. Pure: rows and counts in, figures out.
+"""The balance of a flow: `arrived = loaded + filtered + … + in flight`, and what else an audit has come to.
 
-What an audit has come to.
+`check_chain` looks whether the batches of a stage follow each other without a hole. `BalanceBuilder` adds up what they
+have read. Both are pure: rows and counts in, figures and problems out.
 
-Where the records that failed are by now: what the desk says, held against the ledger and the log.
-
-At every moment, for each record that has failed: one failure more than returns that were read, unless the last return
-was loaded or filtered. So the failures that were not read again are as many as there are cases at the desk that are not
+`Settlement` finds where the records that failed are by now: what the desk says, held against the ledger and the log. At
+every moment, for each record that has failed: one failure more than returns that were read, unless the last return was
+loaded or filtered. So the failures that were not read again are as many as there are cases at the desk that are not
 resolved, with those that it has not come to. The desk may know more than the ledger: a batch tells its errors and
 outcomes before it is committed. What it knows from such a batch does not count yet.
-
-Whether the batches of a stage follow each other without a hole. Pure: rows in, problems out.
 """
 
 from __future__ import annotations
@@ -42,6 +40,70 @@ from towpath.log.log import Log
 
 DELETED = "deleted from the topic since"
 ALWAYS_SHOWN = (RecordPlace.LOADED, RecordPlace.FILTERED, RecordPlace.FAILED)
+AT_ONCE = 1_000  # correlation ids that are asked for together
+
+
+@dataclass(frozen=True, slots=True)
+class AuditVerdict:
+    """All of it."""
+
+    flow: str
+    batches: int
+    balance: Balance
+    outputs: Sequence[OutputVerdict]
+    problems: Sequence[Problem]
+    unproven: Sequence[Unproven]
+    errors: dict[str, int] = field(default_factory=dict)  # of the error topic: what is no problem, and worth knowing
+
+    @property
+    def is_balanced(self) -> bool:
+        return not self.problems and self.balance.difference == 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "is_balanced": self.is_balanced,
+            "batches": self.batches,
+            **self.balance.to_json(),
+            "error_topic": self.errors,
+            "outputs": [each.to_json() for each in self.outputs],
+            "problems": [each.to_json() for each in self.problems],
+            "not_provable": [each.to_json() for each in self.unproven],
+        }
+
+
+class Proof(StrEnum):
+    """What is known about the contents of an output."""
+
+    NOT_LOOKED = "not looked at"  # without --deep
+    PROVEN = "proven"  # it holds what the ledger says, and nothing else
+    PARTLY = "partly provable"  # what is there is right; what is not there may have been replaced
+    NOT_PROVABLE = "not provable"  # it cannot be read back
+    WRONG = "wrong"  # see the problems
+
+
+@dataclass(frozen=True, slots=True)
+class OutputVerdict:
+    """One output of one stage, in deliveries."""
+
+    stage: str
+    output: str
+    delivered: int
+    proof: Proof = Proof.NOT_LOOKED
+    found: int | None = None
+    repeats: int = 0
+    why: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "stage": self.stage,
+            "output": self.output,
+            "delivered": self.delivered,
+            "found": self.found,
+            "repeats": self.repeats,
+            "proof": self.proof,
+            "why": self.why,
+        }
 
 
 @dataclass(slots=True)
@@ -57,7 +119,6 @@ class Balance:
     returned: int = 0  # from the re-entry topic
     places: Counter[RecordPlace] = field(default_factory=Counter)
     skipped: int = 0  # offsets: at most so many records
-    delivered: Counter[str] = field(default_factory=Counter)  # deliveries, by output
 
     @property
     def placed(self) -> int:
@@ -120,8 +181,6 @@ class BalanceBuilder:
             count = self._errors.failed(batch) if place is RecordPlace.FAILED else batch.count(place)
             if count or place in ALWAYS_SHOWN:
                 places[place] += count
-        for output in _outputs(batch):
-            self.balance.delivered[output] += batch.delivered(output)
 
     def _covered(self, stage: StageRows, gaps: list[OffsetRange]) -> None:
         """What two generations have read has arrived once; what no batch has read has arrived all the same."""
@@ -163,22 +222,6 @@ class BalanceBuilder:
                     yield Problem(ProblemKind.BEYOND, stage.name, *told)
 
 
-def settle(balance: Balance, elsewhere: Mapping[RecordPlace, int], superseded: int, beyond: int) -> Iterator[Problem]:
-    """Those that failed are in other places by now: on the desk, in a lane.
-
-    `superseded` have failed and were read again: what is said of them since counts, and they did not arrive again.
-    `beyond` are those that the desk has not come to. The others must be somewhere.
-    """
-    balance.returned -= superseded
-    left = balance.places[RecordPlace.FAILED] - superseded
-    moved = sum(elsewhere.values())
-    if moved + beyond != left:
-        told = (f"{left} that have failed and were not read again", f"{moved} at the desk and {beyond} beyond it")
-        yield Problem(ProblemKind.PLACES, "-", *told)
-    balance.places.update(elsewhere)
-    balance.places[RecordPlace.FAILED] = beyond
-
-
 def _read_by(stage: StageRows, batch: BatchRow) -> Iterator[OffsetRange]:
     """What a reset has passed over may have been read by a later generation: a gap counts in its own."""
     return readable(batch.ranges, [gap.place for gap in stage.gaps if gap.generation == batch.generation])
@@ -192,80 +235,9 @@ def _cover(covered: list[OffsetRange], part: OffsetRange) -> None:
         covered.append(part)
 
 
-def _outputs(batch: BatchRow) -> list[str]:
-    delivered = batch.counts.get("delivered", {})
-    return list(delivered) if isinstance(delivered, Mapping) else []
-
-
-class Proof(StrEnum):
-    """What is known about the contents of an output."""
-
-    NOT_LOOKED = "not looked at"  # without --deep
-    PROVEN = "proven"  # it holds what the ledger says, and nothing else
-    PARTLY = "partly provable"  # what is there is right; what is not there may have been replaced
-    NOT_PROVABLE = "not provable"  # it cannot be read back
-    WRONG = "wrong"  # see the problems
-
-
-@dataclass(frozen=True, slots=True)
-class OutputVerdict:
-    """One output of one stage, in deliveries."""
-
-    stage: str
-    output: str
-    delivered: int
-    proof: Proof = Proof.NOT_LOOKED
-    found: int | None = None
-    repeats: int = 0
-    why: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "stage": self.stage,
-            "output": self.output,
-            "delivered": self.delivered,
-            "found": self.found,
-            "repeats": self.repeats,
-            "proof": self.proof,
-            "why": self.why,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class AuditVerdict:
-    """All of it."""
-
-    flow: str
-    batches: int
-    balance: Balance
-    outputs: Sequence[OutputVerdict]
-    problems: Sequence[Problem]
-    unproven: Sequence[Unproven]
-    errors: dict[str, int] = field(default_factory=dict)  # of the error topic: what is no problem, and worth knowing
-
-    @property
-    def is_balanced(self) -> bool:
-        return not self.problems and self.balance.difference == 0
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "flow": self.flow,
-            "is_balanced": self.is_balanced,
-            "batches": self.batches,
-            **self.balance.to_json(),
-            "error_topic": self.errors,
-            "outputs": [each.to_json() for each in self.outputs],
-            "problems": [each.to_json() for each in self.problems],
-            "not_provable": [each.to_json() for each in self.unproven],
-        }
-
-
-AT_ONCE = 1_000  # correlation ids that are asked for together
-
-
 @dataclass(slots=True)
 class Settlement:
-    """One comparison of one view."""
+    """Compares what the desk holds with one view."""
 
     log: Log
     view: AuditView
@@ -275,7 +247,11 @@ class Settlement:
 
     def run(self, balance: Balance) -> Iterator[Problem | Unproven]:
         yield from self._taken()
-        returns = self._returns()
+        returns = Returns()
+        for stage in self.view.stages:
+            found = list(returns_to(self.log, stage))
+            known = self._known({each.correlation for each in found})
+            returns.add(stage, found, known, self.errors.marks)
         yield from settle(balance, self._elsewhere(returns), returns.superseded, self.errors.beyond)
 
     def _taken(self) -> Iterator[Problem | Unproven]:
@@ -290,14 +266,6 @@ class Settlement:
         elif self.errors.taken != held.records - held.strays:
             told = (f"{self.errors.taken} error records in the topic", f"{held.records - held.strays} that it has read")
             yield Problem(ProblemKind.TAKEN, "-", *told)
-
-    def _returns(self) -> Returns:
-        returns = Returns()
-        for stage in self.view.stages:
-            found = list(returns_to(self.log, stage))
-            known = self._known({each.correlation for each in found})
-            returns.add(stage, found, known, self.errors.marks)
-        return returns
 
     def _known(self, correlations: set[str]) -> set[str]:
         left = iter(sorted(correlations))
@@ -321,6 +289,22 @@ class Settlement:
         """Cases that are resolved by a batch which has told its outcomes, and is not committed."""
         told = {correlation for correlation, _ in returns.pending - returns.read} - set(self.holdings.sent)
         return len(self.places.resolved(sorted(told), self.holdings.at_us)) if told else 0
+
+
+def settle(balance: Balance, elsewhere: Mapping[RecordPlace, int], superseded: int, beyond: int) -> Iterator[Problem]:
+    """Those that failed are in other places by now: on the desk, in a lane.
+
+    `superseded` have failed and were read again: what is said of them since counts, and they did not arrive again.
+    `beyond` are those that the desk has not come to. The others must be somewhere.
+    """
+    balance.returned -= superseded
+    left = balance.places[RecordPlace.FAILED] - superseded
+    moved = sum(elsewhere.values())
+    if moved + beyond != left:
+        told = (f"{left} that have failed and were not read again", f"{moved} at the desk and {beyond} beyond it")
+        yield Problem(ProblemKind.PLACES, "-", *told)
+    balance.places.update(elsewhere)
+    balance.places[RecordPlace.FAILED] = beyond
 
 
 def check_chain(stage: StageRows) -> Iterator[Problem | Unproven]:
@@ -355,7 +339,7 @@ def _entry(
             found = starts.get(each.spot)
             if found != each.start:
                 said = "nowhere" if found is None else f"from {found}"
-                yield _problem(ProblemKind.BREAK, stage, generation, 0, (each,), f"from {each.start}", said)
+                yield Problem(ProblemKind.BREAK, stage.name, f"from {each.start}", said, generation, 0, (each,))
     for spot, last in stops.items():
         start = starts.get(spot)
         if start is None:
@@ -363,7 +347,8 @@ def _entry(
         elif start > last.stop:
             passed = last._replace(start=last.stop, stop=start)
             for missing in uncovered(passed, [gap.place for gap in stage.gaps]):
-                yield _problem(ProblemKind.JUMP, stage, generation, None, (missing,), "read, or a gap", "neither")
+                told = ("read, or a gap", "neither")
+                yield Problem(ProblemKind.JUMP, stage.name, *told, generation, places=(missing,))
 
 
 def _left(stage: StageRows, generation: int, last: OffsetRange, begun: Positions) -> Problem | Unproven:
@@ -371,22 +356,23 @@ def _left(stage: StageRows, generation: int, last: OffsetRange, begun: Positions
     if any(each.topic == last.topic and each.topic_id != last.topic_id for each in begun):
         what = f"{last.topic}/{last.partition} beyond {last.stop}, before the topic was made again"
         return Unproven(stage.name, what, f"the topic with the id {last.topic_id} is gone")
-    return _problem(ProblemKind.JUMP, stage, generation, None, (last,), f"read from {last.stop}", "not read any more")
+    told = (f"read from {last.stop}", "not read any more")
+    return Problem(ProblemKind.JUMP, stage.name, *told, generation, places=(last,))
 
 
 def _numbers(stage: StageRows, batches: Sequence[BatchRow]) -> Iterator[Problem]:
     """From 0 without holes; what is not committed is the last, and open only in the present generation."""
     generation = batches[0].generation
     if generation > stage.generation:
-        found = f"generation {generation}"
-        yield _problem(ProblemKind.STRAY_ROW, stage, generation, None, (), f"at most {stage.generation}", found)
+        told = (f"at most {stage.generation}", f"generation {generation}")
+        yield Problem(ProblemKind.STRAY_ROW, stage.name, *told, generation)
     unreadable = {row.batch_id for row in stage.unreadable if row.generation == generation}
     expected, before = 0, stage.starting if generation == stage.generation else Positions()
     for batch in batches:
         for missing in range(expected, batch.batch_id):
             if missing not in unreadable:
                 places = _between(before, batch.positions)
-                yield _problem(ProblemKind.HOLE, stage, generation, missing, places, "a committed batch", "none")
+                yield Problem(ProblemKind.HOLE, stage.name, "a committed batch", "none", generation, missing, places)
         expected, before = batch.batch_id + 1, batch.positions
     for batch in batches[:-1]:
         if not batch.is_committed:
@@ -398,7 +384,7 @@ def _numbers(stage: StageRows, batches: Sequence[BatchRow]) -> Iterator[Problem]
 
 def _stray(stage: StageRows, batch: BatchRow, expected: str) -> Problem:
     where = (batch.generation, batch.batch_id, batch.ranges)
-    return _problem(ProblemKind.STRAY_ROW, stage, *where, expected, str(batch.state))
+    return Problem(ProblemKind.STRAY_ROW, stage.name, expected, str(batch.state), *where)
 
 
 def _between(before: Positions, after: Positions) -> tuple[OffsetRange, ...]:
@@ -415,11 +401,12 @@ def _follows(stage: StageRows, before: BatchRow, after: BatchRow) -> Iterator[Pr
         low, high = sorted((each.expected, found))
         place = OffsetRange(each.topic, each.topic_id, each.partition, low, high)
         said = "nowhere" if each.found is None else f"from {each.found}"
-        yield _problem(ProblemKind.BREAK, stage, *where, (place,), f"from {each.expected}", said)
+        yield Problem(ProblemKind.BREAK, stage.name, f"from {each.expected}", said, *where, (place,))
     known = before.positions.stops
     for place in after.positions:
         if place.spot not in known and place.start != 0:
-            yield _problem(ProblemKind.BREAK, stage, *where, (place,), "from 0: it is new", f"from {place.start}")
+            told = ("from 0: it is new", f"from {place.start}")
+            yield Problem(ProblemKind.BREAK, stage.name, *told, *where, (place,))
 
 
 def _row(stage: StageRows, batch: BatchRow) -> Iterator[Problem]:
@@ -427,17 +414,16 @@ def _row(stage: StageRows, batch: BatchRow) -> Iterator[Problem]:
     where = (batch.generation, batch.batch_id, batch.ranges)
     hash = batch_hash(stage.flow, stage.name, batch.generation, batch.batch_id, batch.positions)
     if hash != batch.hash:
-        yield _problem(ProblemKind.HASH, stage, *where, hash, batch.hash)
+        yield Problem(ProblemKind.HASH, stage.name, hash, batch.hash, *where)
     for each in batch.positions:
         if each.topic_id not in stage.topics.get(each.topic, ()):
             found = f"{each.topic} with the id {each.topic_id}"
-            yield _problem(ProblemKind.STRAY_ROW, stage, *where, "a topic that the stage reads", found)
+            yield Problem(ProblemKind.STRAY_ROW, stage.name, "a topic that the stage reads", found, *where)
     if batch.is_committed:
-        always = (RecordPlace.LOADED, RecordPlace.FILTERED, RecordPlace.FAILED)
-        parts = {place: batch.count(place) for place in BY_BATCH if place in batch.counts or place in always}
+        parts = {place: batch.count(place) for place in BY_BATCH if place in batch.counts or place in ALWAYS_SHOWN}
         if sum(parts.values()) != batch.count("read"):
             told = " + ".join(f"{count} {name}" for name, count in parts.items())
-            yield _problem(ProblemKind.SUM, stage, *where, f"{batch.count('read')} read", told)
+            yield Problem(ProblemKind.SUM, stage.name, f"{batch.count('read')} read", told, *where)
 
 
 def _totals(stage: StageRows) -> Iterator[Problem]:
@@ -450,15 +436,3 @@ def _totals(stage: StageRows) -> Iterator[Problem]:
         if expected[name] != found[name]:
             told = f"{found[name]} in the batches"
             yield Problem(ProblemKind.TOTALS, stage.name, f"{expected[name]} {name}", told)
-
-
-def _problem(
-    kind: ProblemKind,
-    stage: StageRows,
-    generation: int,
-    batch_id: int | None,
-    places: tuple[OffsetRange, ...],
-    expected: str,
-    found: str,
-) -> Problem:
-    return Problem(kind, stage.name, expected, found, generation, batch_id, places)

@@ -1,13 +1,10 @@
-"""Whether the error topic holds what the batches have counted as failed. Pure: records in, problems out.
+"""What the error topic and the re-entry topic say about the batches of a flow, held against the ledger.
 
 After a crash a batch sends its errors again. So what counts is how many different inputs a batch has error records of;
 the others are repeats. Of one input there may be several, one for each output that refused it.
 
-Reads the error topic of a flow.
-
-What came back from the desk: which failures it supersedes, and what is read of it. By reading the re-entry topic.
-
-What came back through the re-entry topic is delivered under the names of its first reading: finds where that was.
+A record that came back through the re-entry topic supersedes its earlier failure, and is delivered under the names of
+its first reading: `returns_to` and `returned_to` read that topic.
 """
 
 from __future__ import annotations
@@ -27,6 +24,62 @@ from towpath.log.log import Log
 
 MOST_STRANGE = 100  # that are listed; all are counted
 Key = tuple[str, int, int | None]  # stage, generation, batch; None: a reset
+Try = tuple[str, int]  # correlation id, and the number of the attempt
+
+
+def read_errors(log: Log, view: AuditView, progress: Progress = lambda done: None) -> ErrorsFound:
+    """All error records of the flow, up to the end that the view has. Other flows may use the same topic."""
+    found = ErrorsFound(view.stages, taken_to={} if view.holdings is None else view.holdings.positions)
+    topic, done = view.errors, 0
+    for number, end in sorted(topic.ends.items()):
+        for record in log.read(topic.name, number, topic.starts.get(number, 0), end):
+            done += 1
+            if done % TELL_EVERY == 0:
+                progress(done)
+            at = OffsetRange(topic.name, topic.id, number, record.offset, record.offset + 1)
+            try:
+                read = ErrorRecord.read(record)
+            except (KeyError, ValueError) as error:
+                found.add_unreadable(at, f"{type(error).__name__}: {error}")
+                continue
+            if read.flow == view.flow:
+                found.add(read, at, is_known=record.offset < view.errors_known.get(number, 0))
+    return found
+
+
+def check_errors(found: ErrorsFound) -> Iterator[Problem]:
+    """Compare the error records with what the batches have counted."""
+    yield from found.problems
+    for stage in found.stages:
+        for batch in stage.committed:
+            expected, there = batch.count("failed"), found.failed(batch)
+            if expected != there:
+                told = (f"{expected} records", f"{there}", batch.generation, batch.batch_id, batch.ranges)
+                yield Problem(ProblemKind.FAILED, stage.name, *told)
+        yield from _gaps(stage, found)
+
+
+def _gaps(stage: StageRows, found: ErrorsFound) -> Iterator[Problem]:
+    """A gap that a batch has noticed is a row and an error record, as long as the other.
+
+    A reset tells before it is done. If it was cut off there, and another one has chosen other positions, there is an
+    error record without a row: that is no fault.
+    """
+    committed = {(each.generation, each.batch_id) for each in stage.committed}
+    told = {key: dict(spots) for key, spots in found.gaps.items() if key[0] == stage.name}
+    for row in stage.gaps:
+        where = (row.generation, row.batch_id)
+        stop = told.get((stage.name, *where), {}).pop((row.place.spot, row.place.start), None)
+        if (row.batch_id is None and (stop or 0) < row.place.stop) or (where in committed and stop != row.place.stop):
+            said = "none" if stop is None else f"one to {stop}"
+            yield Problem(ProblemKind.GAP, stage.name, "an error record for this gap", said, *where, (row.place,))
+    for (_, generation, batch_id), spots in told.items():
+        for ((topic_id, partition), start), stop in spots.items():
+            if (generation, batch_id) in committed:
+                name = next((name for name, ids in stage.topics.items() if topic_id in ids), topic_id)
+                place = OffsetRange(name, topic_id, partition, start, max(start, stop))
+                expected = "a row for this gap"
+                yield Problem(ProblemKind.GAP, stage.name, expected, "none", generation, batch_id, (place,))
 
 
 @dataclass(slots=True)
@@ -41,9 +94,8 @@ class ErrorsFound:
     problems: list[Problem] = field(default_factory=list)
     marks: dict[str, dict[Spot, OffsetSet]] = field(default_factory=dict)  # by hash
     waited: dict[str, set[tuple[Spot, int]]] = field(default_factory=dict)  # by hash: what earlier batches have read
-    gaps: dict[Key, dict[tuple[Spot, int], int]] = field(
-        default_factory=dict
-    )  # by first offset: the one after the last
+    # By first offset: the one after the last.
+    gaps: dict[Key, dict[tuple[Spot, int], int]] = field(default_factory=dict)
     taken_to: Mapping[Spot, int] = field(default_factory=dict)  # how far the desk has read the error topic
     taken: int = 0  # records that lie before that
     beyond: int = 0  # failures that lie after that, and are told for the first time
@@ -124,72 +176,24 @@ class ErrorsFound:
             self.problems.append(problem)
 
 
-def check_errors(found: ErrorsFound) -> Iterator[Problem]:
-    """Compare the error records with what the batches have counted."""
-    yield from found.problems
-    for stage in found.stages:
-        for batch in stage.committed:
-            expected, there = batch.count("failed"), found.failed(batch)
-            if expected != there:
-                told = (f"{expected} records", f"{there}", batch.generation, batch.batch_id, batch.ranges)
-                yield Problem(ProblemKind.FAILED, stage.name, *told)
-        yield from _gaps(stage, found)
-
-
-def _gaps(stage: StageRows, found: ErrorsFound) -> Iterator[Problem]:
-    """A gap that a batch has noticed is a row and an error record, as long as the other.
-
-    A reset tells before it is done. If it was cut off there, and another one has chosen other positions, there is an
-    error record without a row: that is no fault.
-    """
-    committed = {(each.generation, each.batch_id) for each in stage.committed}
-    told = {key: dict(spots) for key, spots in found.gaps.items() if key[0] == stage.name}
-    for row in stage.gaps:
-        where = (row.generation, row.batch_id)
-        stop = told.get((stage.name, *where), {}).pop((row.place.spot, row.place.start), None)
-        if (row.batch_id is None and (stop or 0) < row.place.stop) or (where in committed and stop != row.place.stop):
-            said = "none" if stop is None else f"one to {stop}"
-            yield Problem(ProblemKind.GAP, stage.name, "an error record for this gap", said, *where, (row.place,))
-    for (_, generation, batch_id), spots in told.items():
-        for ((topic_id, partition), start), stop in spots.items():
-            if (generation, batch_id) in committed:
-                name = next((name for name, ids in stage.topics.items() if topic_id in ids), topic_id)
-                place = OffsetRange(name, topic_id, partition, start, max(start, stop))
-                expected = "a row for this gap"
-                yield Problem(ProblemKind.GAP, stage.name, expected, "none", generation, batch_id, (place,))
-
-
-def read_errors(log: Log, view: AuditView, progress: Progress = lambda done: None) -> ErrorsFound:
-    """All error records of the flow, up to the end that the view has. Other flows may use the same topic."""
-    found = ErrorsFound(view.stages, taken_to={} if view.holdings is None else view.holdings.positions)
-    topic, done = view.errors, 0
-    for number, end in sorted(topic.ends.items()):
-        for record in log.read(topic.name, number, topic.starts.get(number, 0), end):
-            done += 1
-            if done % TELL_EVERY == 0:
-                progress(done)
-            at = OffsetRange(topic.name, topic.id, number, record.offset, record.offset + 1)
-            try:
-                read = ErrorRecord.read(record)
-            except (KeyError, ValueError) as error:
-                found.add_unreadable(at, f"{type(error).__name__}: {error}")
-                continue
-            if read.flow == view.flow:
-                found.add(read, at, is_known=record.offset < view.errors_known.get(number, 0))
-    return found
-
-
-Try = tuple[str, int]  # correlation id, and the number of the attempt
-
-
-class Return(NamedTuple):
-    """A record of the re-entry topic that a batch of its stage has read."""
-
-    batch: int  # its place among the batches of the stage
-    spot: Spot
-    offset: int
-    correlation: str
-    attempt: int
+def returns_to(log: Log, stage: StageRows) -> Iterator[Return]:
+    """All that batches of a stage have read from the re-entry topic for it, under a correlation id."""
+    read: dict[Spot, list[tuple[int, OffsetRange]]] = {}
+    for number, place in _reentry_ranges(stage):
+        read.setdefault(place.spot, []).append((number, place))
+    for spot, ranges in read.items():
+        start, stop = min(each.start for _, each in ranges), max(each.stop for _, each in ranges)
+        try:
+            for record in log.read(ranges[0][1].topic, spot[1], start, stop):
+                said = said_by(record.headers)
+                if said.get(STAGE) != stage.name or not said.get(CORRELATION) or sent_as(said) in stage.recalled:
+                    continue
+                attempt = int(said.get(ATTEMPT, "1")) if said.get(ATTEMPT, "1").isdecimal() else 1
+                for number, place in ranges:
+                    if place.start <= record.offset < place.stop:
+                        yield Return(number, spot, record.offset, said[CORRELATION], attempt)
+        except LogError:
+            continue  # deleted: the balance tells that it cannot be proven
 
 
 @dataclass(slots=True)
@@ -228,43 +232,21 @@ class Returns:
                 settled.add(each.correlation)
 
 
-def returns_to(log: Log, stage: StageRows) -> Iterator[Return]:
-    """All that batches of a stage have read from the re-entry topic for it, under a correlation id."""
-    for spot, ranges in _ranges(stage).items():
-        start, stop = min(each.start for _, each in ranges), max(each.stop for _, each in ranges)
-        try:
-            for record in log.read(ranges[0][1].topic, spot[1], start, stop):
-                said = said_by(record.headers)
-                if said.get(STAGE) != stage.name or not said.get(CORRELATION) or sent_as(said) in stage.recalled:
-                    continue
-                attempt = int(said.get(ATTEMPT, "1")) if said.get(ATTEMPT, "1").isdecimal() else 1
-                for number, place in ranges:
-                    if place.start <= record.offset < place.stop:
-                        yield Return(number, spot, record.offset, said[CORRELATION], attempt)
-        except LogError:
-            continue  # deleted: the balance tells that it cannot be proven
+class Return(NamedTuple):
+    """A record of the re-entry topic that a batch of its stage has read."""
 
-
-def _ranges(stage: StageRows) -> dict[Spot, list[tuple[int, OffsetRange]]]:
-    """What each batch has read of each partition of the re-entry topic."""
-    found: dict[Spot, list[tuple[int, OffsetRange]]] = {}
-    for number, batch in enumerate(stage.batches):
-        for place in _reentry(stage, batch):
-            found.setdefault(place.spot, []).append((number, place))
-    return found
-
-
-def _reentry(stage: StageRows, batch: BatchRow) -> Iterator[OffsetRange]:
-    return (place for place in batch.ranges if not is_arrival(stage.flow, place.topic))
+    batch: int  # its place among the batches of the stage
+    spot: Spot
+    offset: int
+    correlation: str
+    attempt: int
 
 
 def returned_to(log: Log, stage: StageRows) -> Iterator[tuple[OffsetRange, int]]:
     """The first readings of all that came back to a stage, each with the place of the batch that has read it again."""
-    for number, batch in enumerate(stage.batches):
-        for place in batch.ranges:
-            if not is_arrival(stage.flow, place.topic):
-                for input in _inputs(log, stage, place):
-                    yield input, number
+    for number, place in _reentry_ranges(stage):
+        for input in _inputs(log, stage, place):
+            yield input, number
 
 
 def _inputs(log: Log, stage: StageRows, place: OffsetRange) -> Iterator[OffsetRange]:
@@ -281,3 +263,11 @@ def _inputs(log: Log, stage: StageRows, place: OffsetRange) -> Iterator[OffsetRa
                 yield OffsetRange(found.topic, found.topic_id, found.partition, found.offset, found.offset + 1)
     except LogError:
         return  # deleted: the balance tells that it cannot be proven
+
+
+def _reentry_ranges(stage: StageRows) -> Iterator[tuple[int, OffsetRange]]:
+    """What each batch has read of the re-entry topic, with the place of the batch."""
+    for number, batch in enumerate(stage.batches):
+        for place in batch.ranges:
+            if not is_arrival(stage.flow, place.topic):
+                yield number, place

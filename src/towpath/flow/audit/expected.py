@@ -1,14 +1,14 @@
-"""Which documents an index with ids of the flow's own must hold, where its records alone say so: no step in between.
+"""What can be said about an index whose ids are the flow's own.
 
-Of every record that a committed batch has read and that did not fail, the id is made anew. A document with that id must
-be there, with the record's version or a higher one: a newer record of the id may have taken its place.
+Which id a record gets is known to the steps alone, and a newer record takes the place of an older one. So in general
+nothing can be missed here; but each document bears the version of the record that it comes from, and that record must
+have been read (`VersionCheck`).
 
-Which records a stage has dropped as duplicates, found again from the log: by the same rule, in the same order.
-
-What can be said about an index whose ids are the flow's own.
-
-Which id a record gets is known to the steps alone, and a newer record takes the place of an older one. So nothing can
-be missed here; but each document bears the version of the record that it comes from, and that one must have been read.
+Where no step stands between the records and the index, the records alone say which documents it must hold
+(`ExpectedIds`). Of every record that a committed batch has read and that did not fail, the id is made anew. A document
+with that id must be there, with the record's version or a higher one: a newer record of the id may have taken its
+place. Which records the stage has dropped as duplicates is found again from the log, by the same rule and in the same
+order (`DroppedDuplicates`).
 """
 
 from __future__ import annotations
@@ -37,42 +37,6 @@ from towpath.flow.stateful.dedupe import DedupeRule, NumberedRecord
 from towpath.flow.stateful.keeper import ShardState
 from towpath.log.log import Log
 from towpath.log.record import Record
-
-
-@dataclass(slots=True)
-class DroppedDuplicates:
-    """Goes through the records of one source, batch by batch."""
-
-    rule: DedupeRule
-    _generation: int | None = None
-    _state: ShardState = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, source: Source) -> DroppedDuplicates | None:
-        return None if source.dedupe is None else cls(DedupeRule.of(source.name, source.topics, source.dedupe))
-
-    @property
-    def forgets(self) -> bool:
-        """Whether it goes by the time of batches, which nobody knows any more."""
-        return self.rule.dedupe.forget_after_s is not None
-
-    def begin(self, batch: BatchRow) -> None:
-        """A new generation has a new checkpoint: it remembers nothing of the one before."""
-        if batch.generation != self._generation:
-            self._generation, self._state = batch.generation, {}
-
-    def is_dropped(self, record: Record) -> bool:
-        dedupe = self.rule.dedupe
-        epoch = 0 if dedupe.epoch is None else whole_number(part_of(record, dedupe.epoch))
-        sequence = whole_number(part_of(record, dedupe.sequence))
-        numbered = NumberedRecord(part_of(record, dedupe.sender), sequence, epoch)
-        return self.rule.decide(numbered, self._state) is not None
-
-
-def in_order(batch: BatchRow) -> Iterator[OffsetRange]:
-    """As the operator takes them."""
-    return iter(sorted(batch.ranges, key=lambda place: (place.topic, place.partition)))
-
 
 MOST_LISTED = 20
 _KEY_BYTES = 32
@@ -112,7 +76,7 @@ class ExpectedIds:
             failed = errors.marks.get(batch.hash, {})
             if self.dropped is not None:
                 self.dropped.begin(batch)
-            for place in in_order(batch):
+            for place in sorted(batch.ranges, key=lambda each: (each.topic, each.partition)):  # as the operator does
                 if not is_arrival(self.stage.flow, place.topic) or place.topic not in self.source.topics:
                     continue
                 if self.dropped is not None:
@@ -200,6 +164,36 @@ def _records(log: Log, place: OffsetRange) -> Iterator[Record]:
             yield from log.read(place.topic, place.partition, start, place.stop)
         except OffsetOutOfRange:
             return
+
+
+@dataclass(slots=True)
+class DroppedDuplicates:
+    """Goes through the records of one source, batch by batch."""
+
+    rule: DedupeRule
+    _generation: int | None = None
+    _state: ShardState = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: Source) -> DroppedDuplicates | None:
+        return None if source.dedupe is None else cls(DedupeRule.of(source.name, source.topics, source.dedupe))
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it goes by the time of batches, which nobody knows any more."""
+        return self.rule.dedupe.forget_after_s is not None
+
+    def begin(self, batch: BatchRow) -> None:
+        """A new generation has a new checkpoint: it remembers nothing of the one before."""
+        if batch.generation != self._generation:
+            self._generation, self._state = batch.generation, {}
+
+    def is_dropped(self, record: Record) -> bool:
+        dedupe = self.rule.dedupe
+        epoch = 0 if dedupe.epoch is None else whole_number(part_of(record, dedupe.epoch))
+        sequence = whole_number(part_of(record, dedupe.sequence))
+        numbered = NumberedRecord(part_of(record, dedupe.sender), sequence, epoch)
+        return self.rule.decide(numbered, self._state) is not None
 
 
 @dataclass(slots=True)

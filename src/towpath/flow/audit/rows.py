@@ -1,14 +1,8 @@
-"""A batch as the audit needs it, and the stage that it belongs to.
+"""What the audit works with: rows of the ledger, ranges and sets of offsets, and the problems that it reports. Pure.
 
-The offsets of a stage, cut where a batch begins or ends: every part has the same batches. Pure.
-
-Ranges of offsets, put over each other. Pure.
-
-What counts as an arrival, and what a batch has read of its ranges: the rules, in one place.
-
-A set of offsets of one range, one bit each: a batch of a million records costs at most 125 kB.
-
-What the audit found wrong, and where.
+`StageRows` holds what the ledger says about a stage. `segments_of` cuts the offsets of a stage where a batch begins or
+ends, so that all offsets of a segment were read by the same batches. `is_arrival` and `readable` are the only places
+that say what counts as an arrival, and what a batch has read of its ranges.
 """
 
 from __future__ import annotations
@@ -24,55 +18,6 @@ from towpath.flow.delivery.ledger import BatchState
 from towpath.flow.delivery.positions import OffsetRange, Positions, Spot
 from towpath.flow.records.reentry import Sent
 from towpath.flow.topics import FlowTopics
-
-
-@dataclass(frozen=True, slots=True)
-class BatchRow:
-    """What the ledger says about a batch."""
-
-    generation: int
-    batch_id: int
-    hash: str
-    positions: Positions
-    state: BatchState = BatchState.COMMITTED
-    counts: Mapping[str, Any] = field(default_factory=dict)
-    digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    blocks: BlockBarrier = OPEN  # the block rules that were fixed with it
-
-    @property
-    def is_committed(self) -> bool:
-        return self.state is BatchState.COMMITTED
-
-    @property
-    def ranges(self) -> tuple[OffsetRange, ...]:
-        """Those in which there is something to read."""
-        return tuple(each for each in self.positions if not each.is_empty)
-
-    def count(self, name: str) -> int:
-        """A number of the row, added up where it is split by step, code or output."""
-        return added_up(self.counts.get(name, 0))
-
-    def delivered(self, output: str) -> int:
-        found = self.counts.get("delivered", {})
-        return added_up(found.get(output, 0)) if isinstance(found, Mapping) else 0
-
-
-@dataclass(frozen=True, slots=True)
-class GapRow:
-    """Offsets that will never be read. Those that were noticed by a batch are also told to the error topic."""
-
-    generation: int
-    place: OffsetRange
-    batch_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableRow:
-    """A row that makes no sense, and why."""
-
-    generation: int
-    batch_id: int
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +48,143 @@ class StageRows:
                 stops |= each.positions.stops
         return stops
 
+
+@dataclass(frozen=True, slots=True)
+class BatchRow:
+    """What the ledger says about a batch."""
+
+    generation: int
+    batch_id: int
+    hash: str
+    positions: Positions
+    state: BatchState = BatchState.COMMITTED
+    counts: Mapping[str, Any] = field(default_factory=dict)
+    digests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    blocks: BlockBarrier = OPEN  # the block rules that were fixed with it
+
     @property
-    def current_ids(self) -> dict[str, str]:
-        return {name: ids[-1] for name, ids in self.topics.items() if ids}
+    def is_committed(self) -> bool:
+        return self.state is BatchState.COMMITTED
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """Those in which there is something to read."""
+        return tuple(each for each in self.positions if not each.is_empty)
+
+    @property
+    def outputs(self) -> set[str]:
+        """Those of which the row tells."""
+        parts = (self.counts.get("delivered"), self.digests)
+        return {name for part in parts if isinstance(part, Mapping) for name in part}
+
+    def count(self, name: str) -> int:
+        """A number of the row, added up where it is split by step, code or output."""
+        return added_up(self.counts.get(name, 0))
+
+    def delivered(self, output: str) -> int:
+        found = self.counts.get("delivered", {})
+        return added_up(found.get(output, 0)) if isinstance(found, Mapping) else 0
 
 
-def added_up(value: object) -> int:
-    """A count, whether it is split up or not. What is no number counts nothing: the sums will not fit."""
-    if isinstance(value, Mapping):
-        return sum(map(added_up, value.values()))
-    return value if isinstance(value, int) else 0
+@dataclass(frozen=True, slots=True)
+class GapRow:
+    """Offsets that will never be read. Those that were noticed by a batch are also told to the error topic."""
+
+    generation: int
+    place: OffsetRange
+    batch_id: int | None = None
 
 
-def flat_counts(counts: Mapping[str, Any]) -> dict[str, int]:
-    """`{"read": 9, "failed of 9": 2}`"""
-    flat: dict[str, int] = {}
-    for name, value in counts.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name} of {part}": added_up(count) for part, count in value.items()}
-        else:
-            flat[name] = added_up(value)
-    return flat
+@dataclass(frozen=True, slots=True)
+class UnreadableRow:
+    """A row that makes no sense, and why."""
+
+    generation: int
+    batch_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What was expected at a place, and what was found there. `places` are the offsets among which it lies."""
+
+    kind: ProblemKind
+    stage: str
+    expected: str
+    found: str
+    generation: int | None = None
+    batch_id: int | None = None
+    places: tuple[OffsetRange, ...] = ()
+    output: str | None = None
+
+    @property
+    def where(self) -> str:
+        """`clicks, generation 1, batch 3, clicks/0 from 17 to 20`"""
+        parts = [self.stage]
+        if self.generation is not None:
+            parts.append(f"generation {self.generation}")
+        if self.batch_id is not None:
+            parts.append(f"batch {self.batch_id}")
+        if self.output is not None:
+            parts.append(f"output {self.output}")
+        return ", ".join([*parts, *map(spelled, self.places)])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "stage": self.stage,
+            "generation": self.generation,
+            "batch_id": self.batch_id,
+            "output": self.output,
+            "places": [each._asdict() for each in self.places],
+            "expected": self.expected,
+            "found": self.found,
+        }
+
+
+class ProblemKind(StrEnum):
+    """One kind for each thing that is checked."""
+
+    HOLE = "batch missing"  # a number is left out among the batches of a generation
+    UNREADABLE_ROW = "row unreadable"  # a row of the ledger makes no sense
+    STRAY_ROW = "row out of place"  # a batch where none can be, or of a topic that the stage does not read
+    BREAK = "positions do not follow"  # a batch does not begin where the one before it ended
+    HASH = "hash is not the row's"  # flow, stage, numbers and positions give another hash
+    JUMP = "passed over"  # between two generations, offsets that no gap explains
+    SUM = "row does not add up"  # read is not loaded + filtered + failed
+    TOTALS = "totals differ"  # the sums of the stage are not those of its batches
+    READ = "count differs"  # the topic holds another number of records than the batch has read
+    BEYOND = "beyond the end"  # a batch ends where its topic has never been
+    FAILED = "error records differ"  # more or fewer than the batch has counted
+    STRANGE_ERROR = "error record of no batch"
+    UNREADABLE_ERROR = "error record unreadable"
+    GAP = "gap differs"  # the ledger and the error topic do not tell of the same gap
+    MISSING = "delivery missing"  # a batch has delivered it, and the sink does not have it
+    EXTRA = "delivery not in the ledger"  # the sink has it from a record for which the batch has delivered nothing
+    DIFFERENT = "other deliveries"  # as many as the ledger says, and not the same
+    DOUBLED = "delivery doubled"  # more than once in the sink
+    STRANGER = "unknown in the sink"  # no record of any batch gives this id
+    TORN = "file torn"  # a file and the ids beside it do not fit
+    PLACES = "places differ"  # not as many are at the desk as have failed
+    TAKEN = "taken in differs"  # the desk has read another number of error records than there are, or has lost some
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """What can be neither shown nor refuted any more, and why."""
+
+    stage: str
+    what: str
+    why: str
+    records: int = 0  # that are taken on the ledger's word
+
+    def to_json(self) -> dict[str, Any]:
+        return {"stage": self.stage, "what": self.what, "why": self.why, "records": self.records}
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetSegment:
-    """A part. `owners` are places in the list of batches: those that are committed and have read it."""
+    """A part of what was read. `owners`: the committed batches that have read it, by their places in the list."""
 
     place: OffsetRange
     owners: tuple[int, ...]
@@ -172,6 +228,18 @@ def _cut(readings: list[tuple[OffsetRange, int | None]]) -> list[OffsetSegment]:
     ]
 
 
+def is_arrival(flow: str, topic: str) -> bool:
+    """What comes back from the desk arrived before: it settles an earlier failure and is no new record."""
+    return topic != FlowTopics.of(flow).reentry
+
+
+def readable(ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
+    """What was left of some ranges when they were read: gaps had been deleted by then."""
+    known = list(gaps)
+    for each in ranges:
+        yield from uncovered(each, known) if known else (each,)
+
+
 def uncovered(whole: OffsetRange, covers: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
     """The parts of a range that none of the others covers, in order."""
     at = whole.start
@@ -196,20 +264,8 @@ def runs(topic: OffsetRange, offsets: Iterable[int]) -> list[OffsetRange]:
     return found
 
 
-def is_arrival(flow: str, topic: str) -> bool:
-    """What comes back from the desk arrived before: it settles an earlier failure and is no new record."""
-    return topic != FlowTopics.of(flow).reentry
-
-
-def readable(ranges: Iterable[OffsetRange], gaps: Iterable[OffsetRange]) -> Iterator[OffsetRange]:
-    """What was left of some ranges when they were read: gaps had been deleted by then."""
-    known = list(gaps)
-    for each in ranges:
-        yield from uncovered(each, known) if known else (each,)
-
-
 class OffsetSet:
-    """Which offsets of a range are marked. Grows with the highest one."""
+    """Some offsets of a range, one bit each: those of a batch of a million records take at most 125 kB."""
 
     __slots__ = ("_bits", "_start", "_stop", "count")
 
@@ -236,82 +292,22 @@ class OffsetSet:
         return 0 <= at < len(self._bits) and bool(self._bits[at] >> bit & 1)
 
 
-class ProblemKind(StrEnum):
-    """One kind for each thing that is checked."""
-
-    HOLE = "batch missing"  # a number is left out among the batches of a generation
-    UNREADABLE_ROW = "row unreadable"  # a row of the ledger makes no sense
-    STRAY_ROW = "row out of place"  # a batch where none can be, or of a topic that the stage does not read
-    BREAK = "positions do not follow"  # a batch does not begin where the one before it ended
-    HASH = "hash is not the row's"  # flow, stage, numbers and positions give another hash
-    JUMP = "passed over"  # between two generations, offsets that no gap explains
-    SUM = "row does not add up"  # read is not loaded + filtered + failed
-    TOTALS = "totals differ"  # the sums of the stage are not those of its batches
-    READ = "count differs"  # the topic holds another number of records than the batch has read
-    BEYOND = "beyond the end"  # a batch ends where its topic has never been
-    FAILED = "error records differ"  # more or fewer than the batch has counted
-    STRANGE_ERROR = "error record of no batch"
-    UNREADABLE_ERROR = "error record unreadable"
-    GAP = "gap differs"  # the ledger and the error topic do not tell of the same gap
-    MISSING = "delivery missing"  # a batch has delivered it, and the sink does not have it
-    EXTRA = "delivery not in the ledger"  # the sink has it from a record for which the batch has delivered nothing
-    DIFFERENT = "other deliveries"  # as many as the ledger says, and not the same
-    DOUBLED = "delivery doubled"  # more than once in the sink
-    STRANGER = "unknown in the sink"  # no record of any batch gives this id
-    TORN = "file torn"  # a file and the ids beside it do not fit
-    PLACES = "places differ"  # not as many are at the desk as have failed
-    TAKEN = "taken in differs"  # the desk has read another number of error records than there are, or has lost some
+def flat_counts(counts: Mapping[str, Any]) -> dict[str, int]:
+    """`{"read": 9, "failed of 9": 2}`"""
+    flat: dict[str, int] = {}
+    for name, value in counts.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name} of {part}": added_up(count) for part, count in value.items()}
+        else:
+            flat[name] = added_up(value)
+    return flat
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What was expected at a place, and what was found there. `places` are the offsets among which it lies."""
-
-    kind: ProblemKind
-    stage: str
-    expected: str
-    found: str
-    generation: int | None = None
-    batch_id: int | None = None
-    places: tuple[OffsetRange, ...] = ()
-    output: str | None = None
-
-    @property
-    def where(self) -> str:
-        """`clicks, generation 1, batch 3, clicks/0 from 17 to 20`"""
-        parts = [self.stage]
-        if self.generation is not None:
-            parts.append(f"generation {self.generation}")
-        if self.batch_id is not None:
-            parts.append(f"batch {self.batch_id}")
-        if self.output is not None:
-            parts.append(f"output {self.output}")
-        return ", ".join([*parts, *map(spelled, self.places)])
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "stage": self.stage,
-            "generation": self.generation,
-            "batch_id": self.batch_id,
-            "output": self.output,
-            "places": [each._asdict() for each in self.places],
-            "expected": self.expected,
-            "found": self.found,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Unproven:
-    """What can be neither shown nor refuted any more, and why."""
-
-    stage: str
-    what: str
-    why: str
-    records: int = 0  # that are taken on the ledger's word
-
-    def to_json(self) -> dict[str, Any]:
-        return {"stage": self.stage, "what": self.what, "why": self.why, "records": self.records}
+def added_up(value: object) -> int:
+    """A count, whether it is split up or not. What is no number counts nothing: the sums will not fit."""
+    if isinstance(value, Mapping):
+        return sum(map(added_up, value.values()))
+    return value if isinstance(value, int) else 0
 
 
 def spelled(place: OffsetRange) -> str:

@@ -1,11 +1,8 @@
 """Where is this record, and how did it get there?
 
-From the log, the ledger and the error topic, and from the sinks where the flow file is at hand. There is no row for
-each healthy record: what a batch has read is known by its offsets.
-
-Looks for one record in the sinks of a flow.
-
-Which record is meant: by the id of a document, or by its key.
+Answered from the log, the ledger and the error topic, and from the sinks where the flow file is at hand. There is no
+row for each healthy record: what a batch has read is known by its offsets. `by_document` and `by_key` find out which
+record is meant.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from typing import Any, NamedTuple
 from towpath.blocks.rule import BlockAction, BlockRule, OneRecord
 from towpath.db import Database
 from towpath.errors import BadValue, OffsetOutOfRange, UnknownFlow, UnknownTopic
+from towpath.flow.audit.outputs import MOST_ORDINALS
 from towpath.flow.delivery.ids import DeliveryIds
 from towpath.flow.delivery.ledger import Batch, BatchSnapshot, BatchState, Gap, Ledger
 from towpath.flow.delivery.places import RecordPlace
@@ -25,12 +23,16 @@ from towpath.flow.flow import Flow
 from towpath.flow.records.errors import ERROR, ErrorRecord
 from towpath.flow.sinks.index.reader import IndexReader
 from towpath.flow.sinks.sink import FoundDelivery, Sink, SinkReach, UnreadableSink
-from towpath.flow.stage.store import StageRow, StageStore
+from towpath.flow.stage.store import StageRow, StageStore, read_stops
 from towpath.flow.topics import FlowTopics
 from towpath.log.log import Log
 from towpath.log.record import Record
 
-MOST_ORDINALS = 32
+SKEW = timedelta(minutes=1)  # by which the clocks of log and database may differ
+MOST_COUNTED = 100_000  # records before this one that are counted by reading
+MOST_FOUND = 20
+LARGEST = 2**63 - 1  # offset that a log can hold
+Coordinates = tuple[str, int, int, str | None]  # topic, partition, offset, topic id
 
 
 class TracedDelivery(NamedTuple):
@@ -97,19 +99,6 @@ def _deliveries(
         reader.close()
 
 
-SKEW = timedelta(minutes=1)  # by which the clocks of log and database may differ
-MOST_COUNTED = 100_000  # records before this one that are counted by reading
-
-
-@dataclass(frozen=True, slots=True)
-class TracedFailure:
-    """One error record of the traced record."""
-
-    at: str  # its own place in the error topic
-    time: datetime
-    record: ErrorRecord
-
-
 @dataclass(frozen=True, slots=True)
 class Trace:
     """What is known about one record. `place` is None where it cannot be told, or where there is no record."""
@@ -126,6 +115,15 @@ class Trace:
     found: tuple[TracedDelivery, ...] = ()  # in the sinks
     gaps: tuple[Gap, ...] = ()
     before: int | None = None  # records that the flow will read first
+
+
+@dataclass(frozen=True, slots=True)
+class TracedFailure:
+    """One error record of the traced record."""
+
+    at: str  # its own place in the error topic
+    time: datetime
+    record: ErrorRecord
 
 
 @dataclass(slots=True)
@@ -276,7 +274,7 @@ class Tracer:
             return replace(trace, now=f"the topic has no partition {number}")
         if offset >= end:
             return replace(trace, now=f"never arrived: {topic}/{number} ends before {end}")
-        position = self._position(stage, id, number)
+        position = read_stops(self.database, stage).get((id, number), 0)
         if trace.record is None:
             gone = "deleted, and no batch has read it" if offset < start else "this offset holds no record"
             return replace(trace, now=gone)
@@ -292,12 +290,6 @@ class Tracer:
         count = "1 record" if before == 1 else f"{before:,} records"
         told = f"in flight: {count}{more} before it"
         return replace(trace, place=RecordPlace.IN_FLIGHT, before=before, now=told)
-
-    def _position(self, stage: StageRow, id: str, number: int) -> int:
-        with self.database.read() as tx:
-            last = Ledger(self.database).last_committed(tx, stage.flow, stage.name, stage.generation)
-        stops = last.positions.stops if last is not None else stage.starting.stops
-        return stops.get((id, number), 0)
 
 
 def _error(record: Record) -> ErrorRecord | None:
@@ -319,19 +311,6 @@ def _blocked_by(batch: Batch, record: Record | None) -> BlockRule | None:
 def _count(batch: Batch, name: str) -> int:
     found: Any = batch.counts.get(name, 0)
     return sum(found.values()) if isinstance(found, dict) else int(found)
-
-
-MOST_FOUND = 20
-LARGEST = 2**63 - 1  # offset that a log can hold
-Coordinates = tuple[str, int, int, str | None]  # topic, partition, offset, topic id
-
-
-class WithKey(NamedTuple):
-    """The newest records of a key, oldest first."""
-
-    records: list[Record]
-    total: int  # those that were found, also those that are not among the newest
-    offsets: int | None  # that were read of each partition; None: all
 
 
 def by_document(tracer: Tracer, id: str) -> Coordinates:
@@ -358,3 +337,11 @@ def by_key(log: Log, topic: str, key: bytes, most: int) -> WithKey:
     found.sort(key=lambda each: each.timestamp_ms)
     is_cut = any(first[number] > starts.get(number, 0) for number in ends)
     return WithKey(found[-MOST_FOUND:], len(found), share if is_cut else None)
+
+
+class WithKey(NamedTuple):
+    """The newest records of a key, oldest first."""
+
+    records: list[Record]
+    total: int  # those that were found, also those that are not among the newest
+    offsets: int | None  # that were read of each partition; None: all

@@ -3,12 +3,9 @@
 The end of the error topic is taken first: whatever lies before it belongs to a batch whose row was written earlier, so
 that row is in the view. The ends of the inputs are taken last, so no position of the view is beyond them.
 
-Counts records by reading them.
-
-How many records lie between any two of the offsets that matter. Pure: offsets in, counts out.
-
-Offsets are not dense, so only reading counts. A partition is read once, from the first offset that matters to the last,
-and what lies between two neighbours is added up; every range of every batch is then a sum of these.
+`RecordCounter` counts records by reading them: offsets are not dense. Each partition is read once, from the first
+offset that matters to the last, and what lies between two neighbours is added up (`OffsetTally`); the count of every
+range of every batch is then a sum of these.
 """
 
 from __future__ import annotations
@@ -29,15 +26,10 @@ from towpath.flow.delivery.positions import OffsetRange, Positions, Spot
 from towpath.flow.records.reentry import CancelledReplays, Sent
 from towpath.log.log import Log
 
-
-@dataclass(frozen=True, slots=True)
-class TopicState:
-    """A topic as it is now; `id` is empty when there is none of that name."""
-
-    name: str
-    id: str = ""
-    starts: dict[int, int] = field(default_factory=dict)
-    ends: dict[int, int] = field(default_factory=dict)
+Progress = Callable[[int], None]  # told from time to time how many records were read so far
+TELL_EVERY = 10_000
+ATTEMPTS = 3
+GONE = 1 << 62  # before this offset nothing is kept: the topic is another one, or none
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +44,16 @@ class AuditView:
     holdings: FailureHoldings | None = None  # what the desk has, if there is one
 
 
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic as it is now; `id` is empty when there is none of that name."""
+
+    name: str
+    id: str = ""
+    starts: dict[int, int] = field(default_factory=dict)
+    ends: dict[int, int] = field(default_factory=dict)
+
+
 def take_view(database: Database, log: Log, flow: str, errors: str, places: PlaceSource | None = None) -> AuditView:
     known = topic_state(log, errors).ends
     with database.read() as tx:
@@ -60,21 +62,6 @@ def take_view(database: Database, log: Log, flow: str, errors: str, places: Plac
     names = sorted({name for stage in stages for name in stage.topics})
     topics = {name: topic_state(log, name) for name in names}
     return AuditView(flow, stages, topics, topic_state(log, errors), known, holdings)
-
-
-def topic_state(log: Log, name: str) -> TopicState:
-    try:
-        topic = log.topic(name)
-        # Starts first: records that expire meanwhile are found missing, not those that arrive.
-        return TopicState(name, topic.id, log.starts(name), log.ends(name))
-    except UnknownTopic:
-        return TopicState(name)
-
-
-def read_stages(database: Database, flow: str) -> tuple[StageRows, ...]:
-    """The whole ledger of a flow, as it was at one moment; `UnknownFlow` when it has never run here."""
-    with database.read() as tx:
-        return _stages(tx, database, flow)
 
 
 def _stages(tx: Transaction, database: Database, flow: str) -> tuple[StageRows, ...]:
@@ -118,42 +105,13 @@ def _batches(rows: list[Row]) -> Iterator[BatchRow | UnreadableRow]:
             yield UnreadableRow(generation, batch_id, f"{type(error).__name__}: {error}")
 
 
-class OffsetTally:
-    """Counts of one partition. `kept_from` is the first offset that could still be read."""
-
-    def __init__(self, edges: Iterable[int], kept_from: int = 0) -> None:
-        self.edges: Sequence[int] = sorted(set(edges))
-        self.kept_from = kept_from
-        self._counts = [0] * len(self.edges)
-        self._sums: list[int] | None = None
-
-    def add(self, offsets: Iterable[int]) -> None:
-        """Records that were read, in order."""
-        edges, counts = self.edges, self._counts
-        at, upper = -1, edges[0]
-        for offset in offsets:
-            while offset >= upper:
-                at += 1
-                upper = edges[at + 1] if at + 1 < len(edges) else 1 << 63
-            if at >= 0:
-                counts[at] += 1
-        self._sums = None
-
-    def count(self, place: OffsetRange) -> int:
-        """How many records a range holds whose ends are among the edges."""
-        if self._sums is None:
-            self._sums = [0, *accumulate(self._counts)]
-        return self._sums[bisect_left(self.edges, place.stop)] - self._sums[bisect_left(self.edges, place.start)]
-
-    def is_whole(self, place: OffsetRange) -> bool:
-        """Whether nothing of a range was deleted."""
-        return place.is_empty or place.start >= self.kept_from
-
-
-Progress = Callable[[int], None]  # told from time to time how many records were read so far
-TELL_EVERY = 10_000
-ATTEMPTS = 3
-GONE = 1 << 62  # before this offset nothing is kept: the topic is another one, or none
+def topic_state(log: Log, name: str) -> TopicState:
+    try:
+        topic = log.topic(name)
+        # Starts first: records that expire meanwhile are found missing, not those that arrive.
+        return TopicState(name, topic.id, log.starts(name), log.ends(name))
+    except UnknownTopic:
+        return TopicState(name)
 
 
 def in_flight(stage: StageRows, topics: dict[str, TopicState]) -> list[OffsetRange]:
@@ -161,13 +119,13 @@ def in_flight(stage: StageRows, topics: dict[str, TopicState]) -> list[OffsetRan
     stops = stage.stops
     return [
         OffsetRange(topic.name, topic.id, number, min(stops.get((topic.id, number), 0), end), end)
-        for name, id in stage.current_ids.items()
-        if (topic := topics[name]).id == id
+        for name, ids in stage.topics.items()
+        if ids and (topic := topics[name]).id == ids[-1]
         for number, end in sorted(topic.ends.items())
     ]
 
 
-class Counter:
+class RecordCounter:
     """Reads every range of a view once."""
 
     def __init__(self, log: Log, progress: Progress = lambda done: None) -> None:
@@ -219,3 +177,38 @@ class Counter:
             if self._done % TELL_EVERY == 0:
                 self._progress(self._done)
             yield record.offset
+
+
+class OffsetTally:
+    """How many records lie between any two of some offsets of a partition. Pure.
+
+    `kept_from` is the first offset that could still be read.
+    """
+
+    def __init__(self, edges: Iterable[int], kept_from: int = 0) -> None:
+        self.edges: Sequence[int] = sorted(set(edges))
+        self.kept_from = kept_from
+        self._counts = [0] * len(self.edges)
+        self._sums: list[int] | None = None
+
+    def add(self, offsets: Iterable[int]) -> None:
+        """Records that were read, in order."""
+        edges, counts = self.edges, self._counts
+        at, upper = -1, edges[0]
+        for offset in offsets:
+            while offset >= upper:
+                at += 1
+                upper = edges[at + 1] if at + 1 < len(edges) else 1 << 63
+            if at >= 0:
+                counts[at] += 1
+        self._sums = None
+
+    def count(self, place: OffsetRange) -> int:
+        """How many records a range holds whose ends are among the edges."""
+        if self._sums is None:
+            self._sums = [0, *accumulate(self._counts)]
+        return self._sums[bisect_left(self.edges, place.stop)] - self._sums[bisect_left(self.edges, place.start)]
+
+    def is_whole(self, place: OffsetRange) -> bool:
+        """Whether nothing of a range was deleted."""
+        return place.is_empty or place.start >= self.kept_from

@@ -1,1 +1,1 @@
-"""Flows, stages and batches at work in a driver."""
+"""Flows, stages and batches at work in a driver. Loads pyspark."""

@@ -3,10 +3,9 @@
 What an earlier attempt has written down is found again and not done twice: a row, a decision, the marks of outputs, an
 outcome. There is no other memory.
 
-What a stage will never read: a row in the ledger, an event, and a record in the error topic.
-
-A batch writes the row first and tells before it commits. A reset tells first: its row is what ends it, so that a
-process that dies before it leaves a reset to be done again, which tells the same once more.
+A gap is what a stage will never read: a row in the ledger, an event, and a record in the error topic. A batch writes
+the row first and tells before it commits. A reset tells first: its row is what ends it, so that a process that dies
+before it leaves a reset to be done again, which tells the same once more.
 """
 
 from __future__ import annotations
@@ -46,28 +45,6 @@ from towpath.flow.worker.report import FailedRecord
 EXPIRED = "deleted before it was read"
 MADE_AGAIN = "the topic was deleted before the batch was done; outputs may have a part of it"
 BY_HAND = "passed over by a reset"
-
-
-def note_gaps(
-    tx: Transaction, ground: StageContext, gaps: Sequence[OffsetRange], why: str = EXPIRED, batch_id: int | None = None
-) -> None:
-    """Write down what the present generation will never read."""
-    row = ground.row
-    for gap in gaps:
-        if ground.ledger.add_gap(tx, row.flow, row.name, row.generation, gap, why, batch_id):
-            data = {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
-            ground.event_log.record(tx, Event(EventKind.FLOW_GAP_FOUND, ground.name, why=why, data=data))
-
-
-def tell_gaps(
-    ground: StageContext, gaps: Sequence[OffsetRange], why: str = EXPIRED, batch: BatchName | None = None
-) -> None:
-    """Put it into the error topic. What a reset passes over belongs to no batch."""
-    row = ground.row
-    name = batch or BatchName(row.flow, row.name, row.version, row.generation, None, "", ground.owner)
-    ground.error_box.send(gap_record(gap, why, name) for gap in gaps)
-
-
 TOLD = ""  # stands for an output in the mark of step 5: no output has this name
 
 
@@ -75,9 +52,9 @@ TOLD = ""  # stands for an output in the mark of step 5: no output has this name
 class BatchRun:
     """A batch at work."""
 
-    ground: StageContext
-    helm: StageController
-    judge: OutageDetector
+    context: StageContext
+    controller: StageController
+    detector: OutageDetector
     batch_id: int
     records: DataFrame
     nonce: str  # tells faults of this process's own workers from texts that look like one
@@ -95,13 +72,13 @@ class BatchRun:
         attempt = self._attempt()
         if not is_news:
             attempt.run_for_state()  # 3.
-            self.ground.checkpoint.forget(self.batch.hash)
+            self.context.checkpoint.forget(self.batch.hash)
             return None
         if not attempt.has_read:
             self._note_gaps(self._early_gaps())
         outcome = attempt.outcome()
         self._note_gaps(self._late_gaps(outcome))
-        self.helm.reach(StageState.ERRORS)
+        self.controller.reach(StageState.ERRORS)
         self._tell(outcome)
         self.took_s = round(time.monotonic() - began, 3)
         self._commit(outcome)
@@ -111,45 +88,45 @@ class BatchRun:
 
     def _snapshot(self) -> bool:
         """Whether there is something left to do."""
-        ground, row = self.ground, self.ground.row
-        with ground.database.read() as tx:
-            known = ground.ledger.read(tx, row.flow, row.name, row.generation, self.batch_id)
+        context, row = self.context, self.context.row
+        with context.database.read() as tx:
+            known = context.ledger.read(tx, row.flow, row.name, row.generation, self.batch_id)
         if known is not None and known.state is BatchState.COMMITTED:
-            ground.check_committed(known)
+            context.check_committed(known)
             self._keep(known)
             return False
         if known is not None:
-            ground.check_marks(known)
-            ground.check_fence(known)
-        positions = ground.positions_of(self.batch_id)
+            context.check_marks(known)
+            context.check_fence(known)
+        positions = context.positions_of(self.batch_id)
         hash = batch_hash(row.flow, row.name, row.generation, self.batch_id, positions)
         units = self._new_units() if known is None else None
         crash.here(CrashPoint.BATCH_FIXED)
-        with ground.database.transaction() as tx:
+        with context.database.transaction() as tx:
             self._keep(
-                ground.ledger.snapshot(
+                context.ledger.snapshot(
                     tx, row.flow, row.name, row.generation, self.batch_id, hash, positions, units and units.to_value()
                 )
             )
         crash.here(CrashPoint.BATCH_SNAPSHOT)
-        self.helm.reach(StageState.TRANSFORM, self.batch_id)
+        self.controller.reach(StageState.TRANSFORM, self.batch_id)
         return True
 
     def _keep(self, batch: Batch) -> None:
         self.batch = batch
         self.units = BatchSnapshot.of_value(batch.units)
-        if any(map(is_column, self.ground.stage.sources)):
-            tell_workers(self.ground.spark, self.units.watermarks)
-        if self.ground.stage.is_stateful:
-            tell_blocks(self.ground.spark, self.units.blocks)
+        if any(map(is_column, self.context.stage.sources)):
+            tell_workers(self.context.spark, self.units.watermarks)
+        if self.context.stage.is_stateful:
+            tell_blocks(self.context.spark, self.units.blocks)
 
     def _new_units(self) -> BatchSnapshot:
-        ground = self.ground
-        if ground.stage.is_stateful:  # the checkpoint has fixed it
+        context = self.context
+        if context.stage.is_stateful:  # the checkpoint has fixed it
             buckets = self.records._jdf.queryExecution().toRdd().getNumPartitions()
         else:
-            buckets = int(ground.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        return ground.units(buckets)
+            buckets = int(context.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        return context.units(buckets)
 
     def _units_after(self, outcome: BatchOutcome) -> Any:
         """None: as they were fixed."""
@@ -159,7 +136,7 @@ class BatchRun:
     # What was deleted before this batch could read it: a row before the batch runs, or as soon as it is noticed
 
     def _early_gaps(self) -> list[OffsetRange]:
-        return self.batch.positions.lost(self.ground.kept(without_replaced=self.is_leftover))
+        return self.batch.positions.lost(self.context.kept(without_replaced=self.is_leftover))
 
     def _late_gaps(self, outcome: BatchOutcome) -> list[OffsetRange]:
         """What was deleted after that look and before it was read: Spark passes over it without a word."""
@@ -176,9 +153,9 @@ class BatchRun:
 
     def _gaps(self) -> list[tuple[OffsetRange, str]]:
         """Those of this batch with their reasons, as they were noted, by whichever attempt."""
-        ground, row = self.ground, self.ground.row
-        with ground.database.read() as tx:
-            noted = ground.ledger.gaps(tx, row.flow, row.name)
+        context, row = self.context, self.context.row
+        with context.database.read() as tx:
+            noted = context.ledger.gaps(tx, row.flow, row.name)
         mine = (row.generation, self.batch_id)
         return [
             (OffsetRange(gap.topic, gap.topic_id, gap.partition, gap.start, gap.stop), gap.reason)
@@ -188,17 +165,17 @@ class BatchRun:
 
     def _note_gaps(self, gaps: list[OffsetRange]) -> None:
         if gaps:
-            with self.ground.database.transaction() as tx:
+            with self.context.database.transaction() as tx:
                 why = MADE_AGAIN if self.is_leftover else EXPIRED
-                note_gaps(tx, self.ground, gaps, why, batch_id=self.batch_id)
+                note_gaps(tx, self.context, gaps, why, batch_id=self.batch_id)
 
     # 2. to 4. Decide and attempt
 
     def _attempt(self) -> BatchAttempt:
         return BatchAttempt(
-            self.ground,
-            self.helm,
-            self.judge,
+            self.context,
+            self.controller,
+            self.detector,
             self.batch,
             self.units.buckets,
             self.records,
@@ -208,37 +185,36 @@ class BatchRun:
         )
 
     def _place(self) -> BatchContext:
-        ground, row = self.ground, self.ground.row
+        context, row = self.context, self.context.row
         place = BatchContext(
             row.flow,
             row.name,
             self.batch.hash,
             "",
             self.nonce,
-            ground.settings,
-            ground.topic_ids,
-            ground.incarnations,
+            context.settings,
+            context.topic_ids,
+            context.incarnations,
             generation=row.generation,
             batch_id=self.batch_id,
-            strategy=ground.flow.delivery,
+            strategy=context.flow.delivery,
             launch=row.launch,
             marks_since=self.units.marks_since,
-            outages=ground.checkpoint.outages(self.batch.hash),
+            outages=context.checkpoint.outages(self.batch.hash),
             crash=crash.armed(),
             blocks=self.units.blocks,
         )
-        return self._with_reentry(place) if self._has_reentry else place
-
-    @property
-    def _has_reentry(self) -> bool:
-        """Whether something has come back: seldom, and only then a record costs more to read."""
-        back = self.ground.topics.reentry
-        return any(each.topic == back and not each.is_empty for each in self.batch.positions)
-
-    def _with_reentry(self, place: BatchContext) -> BatchContext:
-        back = self.ground.reentry()
+        if not self._returned:  # something comes back seldom, and only then a record costs more to read
+            return place
+        back = context.reentry()
         ids = {**place.topic_ids, **back.old_ids}
         return replace(place, topic_ids=ids, incarnations={**place.incarnations, **back.old_incarnations}, reentry=back)
+
+    @property
+    def _returned(self) -> list[OffsetRange]:
+        """What the batch reads of what came back."""
+        back = self.context.topics.reentry
+        return [each for each in self.batch.positions if each.topic == back and not each.is_empty]
 
     # 5. Errors and outcomes
 
@@ -246,23 +222,23 @@ class BatchRun:
         told = self._told(outcome)
         if (first := next(told, None)) is not None:
             mark = Mark(*self.batch.key, TOLD, "")
-            self.ground.sender().send(mark, self.units.marks_since, chain([first], told))
+            self.context.sender().send(mark, self.units.marks_since, chain([first], told))
         crash.here(CrashPoint.ERRORS_SENT)
 
     def _told(self, outcome: BatchOutcome) -> Iterator[Told]:
         """What failed and what was never read, for the error topic; what became of what had come back."""
-        ground, topics, name = self.ground, self.ground.topics, self._name()
+        context, topics, name = self.context, self.context.topics, self._name()
         for record in (gap_record(gap, why, name) for gap, why in self._gaps()):
             yield topics.errors, record
         for record in error_records(
-            outcome.failures, name, ground.topic_ids, self._carried, self._delivered, order=ground.flow.order
+            outcome.failures, name, context.topic_ids, self._carried, self._delivered, order=context.flow.order
         ):
             yield topics.errors, record
-        back = [each for each in self.batch.positions if each.topic == topics.reentry and not each.is_empty]
+        back = self._returned
         records = (
-            record for each in back for record in ground.log.read(each.topic, each.partition, each.start, each.stop)
+            record for each in back for record in context.log.read(each.topic, each.partition, each.start, each.stop)
         )
-        for record in outcome_records(records, outcome, name, ground.recalled()) if back else ():
+        for record in outcome_records(records, outcome, name, context.recalled()) if back else ():
             yield topics.outcomes, record
 
     def _carried(self, one: FailedRecord) -> Mapping[str, str]:
@@ -274,7 +250,7 @@ class BatchRun:
         before = self._delivered_before(one) if self._is_back(one) else DeliveredOutputs()
         if one.output is None:
             return before
-        outputs = {output.name: output.sink for output in self.ground.stage.outputs}
+        outputs = {output.name: output.sink for output in self.context.stage.outputs}
         refused_by = {one.output, *one.also_refused}
         is_early = any(outputs[name].may_refuse for name in refused_by)  # then those that cannot refuse got nothing
         done = {name for name in one.outputs if outputs[name].may_refuse or not is_early}
@@ -283,7 +259,7 @@ class BatchRun:
     def _partly(self, one: FailedRecord) -> dict[str, frozenset[int]]:
         if not one.partly:
             return {}
-        row, input = self.ground.row, InputCoordinates(self.ground.topic_ids[one.topic], one.partition, one.offset)
+        row, input = self.context.row, InputCoordinates(self.context.topic_ids[one.topic], one.partition, one.offset)
         said = said_by(one.headers)
         if self._is_back(one) and INPUT_OFFSET in said:  # a tick lies there too, and is read for the first time
             input = InputCoordinates(*first_reading(said)[2:5])
@@ -299,21 +275,21 @@ class BatchRun:
             return DeliveredOutputs()  # it has failed for that very reason
 
     def _is_back(self, one: FailedRecord) -> bool:
-        return one.topic == self.ground.topics.reentry
+        return one.topic == self.context.topics.reentry
 
     def _name(self) -> BatchName:
-        row = self.ground.row
+        row = self.context.row
         return BatchName(
-            row.flow, row.name, row.version, row.generation, self.batch_id, self.batch.hash, self.ground.owner
+            row.flow, row.name, row.version, row.generation, self.batch_id, self.batch.hash, self.context.owner
         )
 
     # 6. Commit
 
     def _commit(self, outcome: BatchOutcome) -> None:
-        ground, row = self.ground, self.ground.row
+        context, row = self.context, self.context.row
         timings = {"total_s": self.took_s}
-        with ground.database.transaction() as tx:
-            ground.ledger.commit(
+        with context.database.transaction() as tx:
+            context.ledger.commit(
                 tx,
                 row.flow,
                 row.name,
@@ -324,12 +300,30 @@ class BatchRun:
                 timings=timings,
                 units=self._units_after(outcome),
             )
-            ground.dues.save(tx, row, outcome.due)
+            context.dues.save(tx, row, outcome.due)
             if outcome.caught:
-                BlockStore(ground.database).note_caught(tx, outcome.caught)
-            if ground.flow.order is not None:
+                BlockStore(context.database).note_caught(tx, outcome.caught)
+            if context.flow.order is not None:
                 keys = [one.key for one in outcome.failures if one.key is not None and not self._is_back(one)]
-                HeldKeys(ground.database).send(tx, row.flow, row.name, keys)
-            ground.stages.save_judge(tx, row.flow, row.name, ground.owner, self.judge.to_value())
+                HeldKeys(context.database).send(tx, row.flow, row.name, keys)
+            context.stages.save_judge(tx, row.flow, row.name, context.owner, self.detector.to_value())
         crash.here(CrashPoint.BATCH_COMMITTED)
-        ground.checkpoint.forget(self.batch.hash)
+        context.checkpoint.forget(self.batch.hash)
+
+
+def note_gaps(
+    tx: Transaction, context: StageContext, gaps: Sequence[OffsetRange], why: str, batch_id: int | None = None
+) -> None:
+    """Write down what the present generation will never read."""
+    row = context.row
+    for gap in gaps:
+        if context.ledger.add_gap(tx, row.flow, row.name, row.generation, gap, why, batch_id):
+            data = {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
+            context.event_log.record(tx, Event(EventKind.FLOW_GAP_FOUND, context.name, why=why, data=data))
+
+
+def tell_gaps(context: StageContext, gaps: Sequence[OffsetRange], why: str) -> None:
+    """Put what a reset passes over into the error topic. It belongs to no batch."""
+    row = context.row
+    name = BatchName(row.flow, row.name, row.version, row.generation, None, "", context.owner)
+    context.error_box.send(gap_record(gap, why, name) for gap in gaps)

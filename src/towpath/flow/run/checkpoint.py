@@ -22,17 +22,14 @@ class Checkpoint:
     """`<flow directory>/<flow>/<stage>/<generation>`: absolute, because Spark's Java has its own working directory."""
 
     def __init__(self, root: Path, flow: str, stage: str, generation: int) -> None:
-        self.directory = root.absolute() / flow / _file_name(stage) / str(generation)
+        self.directory = root.absolute() / flow / stage.replace("/", "_") / str(generation)
         self.spark = self.directory / "checkpoint"
         self._decided = self.directory / "decided"
 
     def make(self) -> None:
         self._decided.mkdir(parents=True, exist_ok=True)
-        self._drop_half_begun()
-
-    def _drop_half_begun(self) -> None:
-        """Who died while Spark wrote where batch 0 ends left a hidden file, beside which Spark never begins again."""
         offsets = self.spark / "offsets"
+        # Who died while Spark wrote where batch 0 ends left a hidden file, beside which Spark never begins again.
         if not any(offsets.glob("[0-9]*")):
             for path in offsets.glob(".*"):
                 path.unlink(missing_ok=True)
@@ -146,7 +143,3 @@ def _spots(source: dict[str, Any]) -> Stops:
         for topic, said in source.items()
         for number, stop in said.get("offsets", said).items()
     }
-
-
-def _file_name(stage: str) -> str:
-    return stage.replace("/", "_")

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from towpath.core.events import Events
@@ -64,8 +63,8 @@ class StageView:
 
 @dataclass(slots=True)
 class _Running:
-    ground: StageContext
-    helm: StageController
+    context: StageContext
+    controller: StageController
     sampler: Sampler
     run: StageRun
     thread: threading.Thread | None = None
@@ -73,23 +72,19 @@ class _Running:
     until_idle: bool = False
     is_over: bool = False
 
-    def work(self, others_work: Callable[[], bool]) -> None:
+    def work(self, others: Sequence[_Running]) -> None:
         try:
-            self.run.run(until_idle=self.until_idle, others_work=others_work)
+            self.run.run(until_idle=self.until_idle, others_work=lambda: any(each.works for each in others))
         except BaseException as error:
             self.error = error
-            logger.error("stage %s ended: %s", self.ground.name, error, exc_info=error)
+            logger.error("stage %s ended: %s", self.context.name, error, exc_info=error)
         finally:
             self.is_over = True
 
     @property
     def works(self) -> bool:
         """Whether its process has something to do for it, also while it is paused: not when a person is needed."""
-        return not self.is_over and self.helm.state is not StageState.HALTED
-
-
-def _any_works(stages: list[_Running]) -> bool:
-    return any(each.works for each in stages)
+        return not self.is_over and self.controller.state is not StageState.HALTED
 
 
 @dataclass(slots=True)
@@ -118,8 +113,8 @@ class FlowRun:
             others = [other for other in self._running if other is not running]
             running.thread = threading.Thread(
                 target=running.work,
-                args=(partial(_any_works, others),),
-                name=f"stage-{running.ground.name}",
+                args=(others,),
+                name=f"stage-{running.context.name}",
                 daemon=True,
             )
             running.thread.start()
@@ -132,7 +127,7 @@ class FlowRun:
         with parts.database.transaction() as tx:
             stages.ensure(tx, flow.name, stage.name, stage.topology(), flow.version)
         row = claim_stage(parts.database, stages, flow.name, stage.name, parts.owner)
-        ground = StageContext(
+        context = StageContext(
             parts.settings,
             parts.database,
             parts.events,
@@ -146,7 +141,7 @@ class FlowRun:
             stages,
             Ledger(parts.database, parts.owner),
         )
-        helm = StageController(
+        controller = StageController(
             parts.database,
             stages,
             parts.events,
@@ -157,9 +152,9 @@ class FlowRun:
             parts.owner,
             row.pilot,
         )
-        sampler = Sampler(ground)
-        judge = OutageDetector.from_value(row.judge, parts.settings.flow)
-        return _Running(ground, helm, sampler, StageRun(ground, helm, judge, sampler))
+        sampler = Sampler(context)
+        detector = OutageDetector.from_value(row.judge, parts.settings.flow)
+        return _Running(context, controller, sampler, StageRun(context, controller, detector, sampler))
 
     @property
     def is_running(self) -> bool:
@@ -167,7 +162,7 @@ class FlowRun:
 
     def views(self) -> list[StageView]:
         return [
-            StageView(running.ground.stage.name, running.helm.pilot, running.sampler.latest)
+            StageView(running.context.stage.name, running.controller.pilot, running.sampler.latest)
             for running in self._running
         ]
 
@@ -198,18 +193,15 @@ class FlowRun:
             if running.error is not None:
                 self._check_java(running.error)  # what a stage ends with then tells nobody anything
                 raise running.error
-        return {running.ground.stage.name: running.helm.state for running in self._running}
+        return {running.context.stage.name: running.controller.state for running in self._running}
 
     def _end_beside(self) -> None:
         """Stop what runs beside the stages. A run that is to end when all is done also does what is left for them."""
         for service in self.beside:
             service.stop()
         ends_by_itself = not self._is_asked_to_stop and all(running.until_idle for running in self._running)
-        while ends_by_itself and self._work_beside():
+        while ends_by_itself and sum(service.run_once().done for service in self.beside) > 0:
             pass  # what one has done may give another something to do
-
-    def _work_beside(self) -> int:
-        return sum(service.run_once().done for service in self.beside)
 
     def _check_java(self, error: BaseException | None = None) -> None:
         """`SparkFailed` when it is gone; `error` is what a stage has ended with."""
@@ -231,7 +223,7 @@ class FlowRun:
 
     def _release(self) -> None:
         for running in self._running:
-            ground, pilot = running.ground, running.helm.pilot
+            context, pilot = running.context, running.controller.pilot
             if running.error is None and pilot.is_resting:
-                with ground.database.transaction() as tx:
-                    ground.stages.release(tx, ground.row.flow, ground.row.name, ground.owner, pilot)
+                with context.database.transaction() as tx:
+                    context.stages.release(tx, context.row.flow, context.row.name, context.owner, pilot)

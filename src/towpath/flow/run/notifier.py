@@ -1,7 +1,8 @@
 """Step 5 of docs/explanation/delivery.md: what failed and what became of returned records, told once for each batch.
 
-A stage has one `Sender` for as long as it runs. Its transactions are those of the producer `<flow>.<stage>`, which is
-opened when first needed, kept between batches, and opened again after anything went wrong with it. In each `send`:
+A stage has one `BatchNotifier` for as long as it runs. Its transactions are those of the producer `<flow>.<stage>`,
+which is opened when first needed, kept between batches, and opened again after anything went wrong with it. In each
+`send`:
 
 1. the producer is opened, unless it is open: from then on no older driver of the stage can commit;
 2. the marks since `marks_since` are looked through: what is there was sent by an earlier attempt and is passed over;

@@ -2,13 +2,12 @@
 
 A bad record is set aside and the rest goes on. When a large share of all records fails in the same way, no record is at
 fault: a service is gone, or a sink refuses everything. Then the stage is held instead of sending a million copies of
-one cause to the desk. Records are counted by place (a step or a target) and by cause (the fingerprint of the failure)
-in ten spans of time that together are the window; what is older counts no more.
+one cause to the desk, and one of the records is tried again until it passes (`Probe`).
 
-Times are microseconds by the database's time and are kept with the counts, so that after a restart old counts are as
-old as they are. When the clock is set back, what then lies more than a window ahead is forgotten.
-
-An outage, and the record with which it is found out whether it is over.
+Records are counted by place (a step or a target) and by cause (the fingerprint of the failure) in ten spans of time
+that together are the window; what is older counts no more. Times are microseconds by the database's time and are kept
+with the counts, so that after a restart old counts are as old as they are. When the clock is set back, what then lies
+more than a window ahead is forgotten.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from towpath.errors import FlowError
 from towpath.flow.delivery.positions import OffsetRange
 from towpath.flow.failures import ErrorCode
 from towpath.flow.run.context import StageContext
-from towpath.flow.run.poison_search import BatchTrial
+from towpath.flow.run.poison_search import try_part
 from towpath.flow.worker.context import BatchContext
 from towpath.flow.worker.report import FailedRecord
 from towpath.settings import FlowSettings
@@ -31,23 +30,6 @@ from towpath.settings import FlowSettings
 SPANS = 10
 MOST_CAUSES = 50  # kept for each place; the rarest are counted, but no longer told apart
 MOST_PLACES = 100
-
-
-class OutageVerdict(NamedTuple):
-    """An outage: this cause has this share of the records in the window."""
-
-    fingerprint: str
-    share: float
-    sample: int
-
-
-@dataclass(slots=True)
-class _Span:
-    """What came within a tenth of the window, from `start` on."""
-
-    start: int
-    total: int = 0
-    causes: Counter[str] = field(default_factory=Counter)
 
 
 class OutageDetector:
@@ -95,9 +77,9 @@ class OutageDetector:
 
     @classmethod
     def from_value(cls, value: Mapping[str, Any], settings: FlowSettings) -> Self:
-        judge = cls(settings)
-        judge._places = {where: _from_value(place) for where, place in value.items()}
-        return judge
+        detector = cls(settings)
+        detector._places = {where: _from_value(place) for where, place in value.items()}
+        return detector
 
     def _recent(self, spans: list[_Span], now: int) -> list[_Span]:
         """Those that lie within a window of now; ahead of it too, since clocks are corrected by small steps."""
@@ -107,6 +89,23 @@ class OutageDetector:
         if len(self._places) > MOST_PLACES:
             kept = {where: spans for where, spans in self._places.items() if self._recent(spans, now)}
             self._places = dict(list(kept.items())[-MOST_PLACES:])
+
+
+class OutageVerdict(NamedTuple):
+    """An outage: this cause has this share of the records in the window."""
+
+    fingerprint: str
+    share: float
+    sample: int
+
+
+@dataclass(slots=True)
+class _Span:
+    """What came within a tenth of the window, from `start` on."""
+
+    start: int
+    total: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
 
 
 def _summed(spans: list[_Span]) -> Counter[str]:
@@ -147,17 +146,16 @@ def _from_value(place: Mapping[str, Any]) -> list[_Span]:
 class Probe:
     """One record that failed. Tried again with its sinks, which take it as they will when the batch is tried."""
 
-    ground: StageContext
+    context: StageContext
     place: BatchContext
     example: FailedRecord
 
     def fails_still(self) -> bool:
         """Whether it still fails for the same cause."""
         example = self.example
-        id = self.ground.topic_ids.get(example.topic, "")
+        id = self.context.topic_ids.get(example.topic, "")
         part = OffsetRange(example.topic, id, example.partition, example.offset, example.offset + 1)
-        is_sink = example.output is not None
-        outcome = BatchTrial(self.ground, self.place, {}, is_real=is_sink).run(part)
+        outcome = try_part(self.context, self.place, {}, part, is_real=example.output is not None)
         return any(one.failure.fingerprint == example.failure.fingerprint for one in outcome.failures)
 
 

@@ -53,8 +53,8 @@ class BatchOutcome:
     event_times: dict[str, int] = field(default_factory=dict)  # the latest in ms, by input of a join
     caught: Counter[int] = field(default_factory=Counter)  # inputs, by the number of the block rule that was for them
     forfeited: int = 0  # at most once: a crash has cut it off, and it is not tried again
-    kept: list[FailedRecord] | None = None
-    returned: Returned = field(default_factory=lambda: Returned())
+    kept: list[FailedRecord] | None = None  # the failures of a trial, whose reports are deleted
+    returned: Returned = field(default_factory=Returned)
 
     @property
     def failures(self) -> Iterator[FailedRecord]:
@@ -64,10 +64,6 @@ class BatchOutcome:
             return
         for report in self.reports:
             yield from read_failures(report)
-
-    def keep_failures(self) -> None:
-        """Read them all, because the reports will be deleted: for the few records of a trial."""
-        self.kept = list(self.failures)
 
     @property
     def is_balanced(self) -> bool:

@@ -8,7 +8,6 @@ nothing; so what a sink would refuse is not seen.
 from __future__ import annotations
 
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,12 +19,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from towpath.errors import CannotRehearse
 from towpath.flow.delivery.ids import Strategy
-from towpath.flow.failures import ErrorCode, RecordFailure, bounded
+from towpath.flow.failures import RecordFailure
 from towpath.flow.flow import Flow
 from towpath.flow.graph.nodes import AnyOf, Branch, Each, Fork, Node, Step
 from towpath.flow.graph.stages import Stage
 from towpath.flow.plan.plan import Plan
-from towpath.flow.run.outcome import BatchOutcome, gather
+from towpath.flow.run.outcome import BatchOutcome
+from towpath.flow.run.poison_search import dry_run, job_failure, steps_of
 from towpath.flow.sinks.sink import NullSink
 from towpath.flow.stage.classifier import is_step_failure, is_worker_death
 from towpath.flow.topics import FlowTopics
@@ -48,7 +48,7 @@ class RehearsedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StageRehearsal:
-    """One stage of a flow. `topics` are the ids under which the stage has seen its topics, oldest first."""
+    """Tries records in one stage. `topics` are the ids under which the stage has seen its topics, oldest first."""
 
     spark: SparkSession
     settings: Settings
@@ -73,10 +73,10 @@ class StageRehearsal:
             try:
                 found.update(zip(part, self._tried([records[at] for at in part]), strict=True))
             except Exception as error:
-                if not self._is_of_record(error):
+                if not is_worker_death(error) and not is_step_failure(error, self.nonce):
                     raise
                 if len(part) == 1:
-                    found[part[0]] = RehearsedRecord(self._failure(error))
+                    found[part[0]] = RehearsedRecord(job_failure(error, steps_of(self.stage)))
                 else:
                     waiting[:0] = list(_cut(part))
         return [found.get(at) for at in range(len(records))]
@@ -102,20 +102,12 @@ class StageRehearsal:
         )
 
     def _planned(self, records: Sequence[NewRecord], *, reads_first: bool) -> BatchOutcome:
+        frame = self._frame(records)
         directory = Path(self.settings.flow.directory).absolute() / self.flow.name / f"rehearsal-{secrets.token_hex(8)}"
         directory.mkdir(parents=True)
-        try:
-            plan = Plan(self.stage, self._place(directory), {}, self._max_bytes, reads_first=reads_first)
-            plan.run(self._frame(records))
-            outcome = gather([directory], plan.chain)
-            outcome.keep_failures()
-            return outcome
-        finally:
-            shutil.rmtree(directory, ignore_errors=True)
-
-    @property
-    def _max_bytes(self) -> int:
-        return self.flow.max_record_bytes or self.settings.flow.max_record_bytes
+        most = self.flow.max_record_bytes or self.settings.flow.max_record_bytes
+        plan = Plan(self.stage, self._place(directory), {}, most, reads_first=reads_first)
+        return dry_run(plan, frame, directory)
 
     def _place(self, directory: Path) -> BatchContext:
         stages = frozenset(stage.name for stage in self.flow.stages())
@@ -144,15 +136,6 @@ class StageRehearsal:
             for offset, record in enumerate(records)
         ]
         return self.spark.createDataFrame(rows, SCHEMA)
-
-    def _is_of_record(self, error: Exception) -> bool:
-        return is_worker_death(error) or is_step_failure(error, self.nonce)
-
-    def _failure(self, error: Exception) -> RecordFailure:
-        """In the words in which a running stage tells of a record that it had to search for."""
-        what = "ends its Python worker" if is_worker_death(error) else "makes a step fail"
-        steps = ", ".join(node.name for node in self.stage.nodes if isinstance(node, Step | Fork))
-        return RecordFailure(ErrorCode.TRANSFORM_FAILED, steps, type(error).__name__, bounded(f"{what}: {error}"))
 
 
 def rehearsed_stage(flow: Flow, name: str, topic: str, *, passes_effects: bool = False) -> Stage:

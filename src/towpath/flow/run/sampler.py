@@ -25,17 +25,17 @@ GROUP_S = 5.0  # Kafka wants a connection for each commit of positions
 class Sampler:
     """Looks at the ends of the topics every so often and writes down the distance. Used by the stage's own thread."""
 
-    def __init__(self, ground: StageContext) -> None:
-        self._ground = ground
-        self._every_s = ground.settings.flow.sample_s
+    def __init__(self, context: StageContext) -> None:
+        self._context = context
+        self._every_s = context.settings.flow.sample_s
         self._looked_at = 0.0
         self._stops: dict[Spot, int] = {}
         self._generation = 0
         self._done: deque[tuple[float, int]] = deque()  # when, how many records
-        self._group = group_of(ground.row.flow, ground.row.name)
+        self._group = group_of(context.row.flow, context.row.name)
         self._told: dict[tuple[str, int], int] = {}  # where the log believes the stage to be
         self._told_at = -GROUP_S
-        self._history = LagHistory(ground.row.sample.get("history", ()))
+        self._history = LagHistory(context.row.sample.get("history", ()))
         self._speeds: Speeds[Spot] = Speeds(RATE_WINDOW_S)
         self.totals: Counter[str] = Counter()
         self.latest: dict[str, Any] = {}
@@ -61,7 +61,7 @@ class Sampler:
         try:
             self._look(self._looked_at)
         except (LogError, DatabaseUnavailable) as error:
-            logger.debug("%s cannot be looked at: %s", self._ground.name, error)
+            logger.debug("%s cannot be looked at: %s", self._context.name, error)
 
     def finish(self) -> None:
         """Tell the log where the stage has come to, now that it rests."""
@@ -71,26 +71,26 @@ class Sampler:
             self.sample()
 
     def _look(self, now: float) -> None:
-        ground = self._ground
-        if self._generation != ground.row.generation:
+        context = self._context
+        if self._generation != context.row.generation:
             self._stops = {}  # what a batch adds while the ledger is asked is newer than its answer
-            for spot, stop in ground.last_stops().items():
+            for spot, stop in context.last_stops().items():
                 self._stops.setdefault(spot, stop)
-            self._generation = ground.row.generation
+            self._generation = context.row.generation
         self._speeds.see(self._stops, now)
         partitions = [
             self._partition(name, id, number, end)
-            for name, id in ground.topic_ids.items()
-            for number, end in sorted(ground.log.ends(name).items())
+            for name, id in context.topic_ids.items()
+            for number, end in sorted(context.log.ends(name).items())
         ]
         lag = sum(each["lag"] for each in partitions)
         self.idle_looks = self.idle_looks + 1 if lag == 0 else 0
         rate = self._rate(now)
-        self._history.see(lag, rate, now, lambda: ground.database.now() / MICROS)
+        self._history.see(lag, rate, now, lambda: context.database.now() / MICROS)
         told = {"lag": lag, "rate": rate, "totals": dict(self.totals), "history": self._history.stored()}
         self.latest = {"partitions": partitions, **told}
-        with ground.database.transaction() as tx:
-            ground.stages.save_sample(tx, ground.row.flow, ground.row.name, ground.owner, self.latest)
+        with context.database.transaction() as tx:
+            context.stages.save_sample(tx, context.row.flow, context.row.name, context.owner, self.latest)
         self._tell({(each["topic"], each["partition"]): each["position"] for each in partitions}, now)
 
     def _tell(self, reached: dict[tuple[str, int], int], now: float) -> None:
@@ -99,10 +99,10 @@ class Sampler:
             return
         self._told_at = now
         try:
-            self._ground.log.commit_positions(self._group, reached)
+            self._context.log.commit_positions(self._group, reached)
             self._told = reached
         except Exception as error:
-            logger.warning("%s: the log does not know how far it is: %s", self._ground.name, error)
+            logger.warning("%s: the log does not know how far it is: %s", self._context.name, error)
 
     def _partition(self, topic: str, id: str, number: int, end: int) -> dict[str, Any]:
         position = self._stops.get((id, number), 0)

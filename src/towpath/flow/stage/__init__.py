@@ -1,15 +1,12 @@
-"""The pilot: the state machine of one stage, as pure code. Values in, values out; no Spark, no database, no clock.
+"""One stage of a flow: its states, the machine that moves between them, its row, and its history.
 
-A stage asks its pilot what to do, and tells it what happened; each answer is a new `Pilot`. Who runs the stage writes
-it into the stage's row, so that everybody can see the state, the time in it, the attempt, the next try and the last
-error. The states and their moves are in `state.py`; the chart in docs/reference/flow-states.md is held equal to them.
-
-May import the core and the flow's codes only.
+The names below are the state machine as pure code: values in, values out; no Spark, no database, no clock. Whoever runs
+a stage asks its machine what to do, and tells it what happened; each answer is a new `StageMachine`, which is written
+into the stage's row, so that everybody can see the state, the time in it, the attempt, the next try and the last error.
 """
 
 from towpath.flow.stage.machine import (
     JITTER,
-    SEARCH_AFTER,
     RetryWaits,
     StageMachine,
     StageTrouble,
@@ -22,7 +19,6 @@ __all__ = [
     "JITTER",
     "MOVES",
     "RESTING",
-    "SEARCH_AFTER",
     "RetryWaits",
     "StageMachine",
     "StageState",

@@ -1,9 +1,7 @@
 """From an exception to one of the fourteen codes.
 
-Towpath's own errors carry what is needed. Of what comes from Spark, see `spark_error`. What a worker has to say goes
-through `encode_fault`. What fits nowhere is code 0.
-
-What an exception of Spark's is about, without loading Spark: the chain of its Java causes.
+Towpath's own errors carry what is needed. What a worker has to say goes through `encode_fault`. What fits nowhere is
+code 0. What an exception of Spark's is about is found out without loading Spark: by the chain of its Java causes.
 
 Texts of exceptions hold what was in the record, so they prove nothing. What counts here is what no record can write:
 names of Java classes, the SQL states that Spark gives its errors, and the beginnings of messages that Spark makes.
@@ -22,74 +20,6 @@ from typing import Any, NamedTuple
 from towpath import errors
 from towpath.flow.failures import ErrorCode, bounded, decode_fault
 from towpath.flow.stage.states import StageState
-
-_MOST_CAUSES = 20
-
-# Of a task that failed elsewhere, when its exception could not be sent: only the beginning is Spark's own.
-_LOST_TASK = re.compile(
-    r"Job aborted due to stage failure:[^\n]*?most recent failure: Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) "
-    r"\([^()\s]+ executor [\w.-]+\): ([\w.$]+)(?:: ?([^\n]*))?"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class JavaCause:
-    """One exception of the chain."""
-
-    name: str
-    message: str = ""
-    sql_state: str = ""
-    condition: str = ""
-    is_source: bool = False  # raised while a Python data source was being read
-
-
-def java_causes(error: BaseException) -> list[JavaCause]:
-    """The Java exception behind this one and its causes, the outermost first; none when there is none."""
-    thrown = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
-    found: list[JavaCause] = []
-    try:
-        while thrown is not None and len(found) < _MOST_CAUSES:
-            found.append(_cause(thrown))
-            thrown = thrown.getCause()
-    except Exception:
-        return found  # Java has gone away meanwhile
-    if len(found) == 1 and (lost := _LOST_TASK.match(found[0].message)):
-        found.append(JavaCause(lost[1], lost[2] or ""))
-    return found
-
-
-def _cause(thrown: Any) -> JavaCause:
-    name = str(thrown.getClass().getName())
-    is_spark = name.startswith("org.apache.spark.")
-    return JavaCause(
-        name,
-        str(thrown.getMessage() or ""),
-        _asked(thrown, "getSqlState") if is_spark else "",
-        _asked(thrown, "getCondition") if is_spark else "",
-        name.endswith(".PythonException") and _is_of_source(thrown),
-    )
-
-
-def _asked(thrown: Any, method: str) -> str:
-    try:
-        return str(getattr(thrown, method)() or "")
-    except Exception:
-        return ""  # not all of Spark's exceptions have it
-
-
-def _is_of_source(thrown: Any) -> bool:
-    return any("datasources.v2.python" in str(frame.getClassName()) for frame in thrown.getStackTrace())
-
-
-class Classified(NamedTuple):
-    """What an exception means to the pilot."""
-
-    code: ErrorCode
-    step: str
-    message: str
-    target: str = ""
-    needs_person: bool = False  # no waiting helps
-
 
 _OWN: dict[type[BaseException], ErrorCode] = {
     errors.LogUnavailable: ErrorCode.LOG_UNAVAILABLE,
@@ -146,12 +76,20 @@ _STEP_CLASSES = {
     "java.time.DateTimeException",
     "scala.MatchError",
 }
+
 _FAILED_JOB = "Job aborted due to stage failure"
 _DEAD_WORKER = "Python worker exited unexpectedly"
 _WORKER_FAULT = re.compile(r"^[\w.]*WorkerFault: ", re.MULTILINE)
 _OUT_OF_MEMORY = re.compile(r"^(numpy\.\w+\.\w*)?MemoryError\b|^pyarrow\.lib\.ArrowMemoryError\b", re.MULTILINE)
 _OWN_IN_TEXT = re.compile(r"^towpath\.errors\.(?:\w+\.)?(\w+): ", re.MULTILINE)
 _SOURCE_CONDITIONS = ("PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR", "PYTHON_DATA_SOURCE_ERROR")
+
+# Of a task that failed elsewhere, when its exception could not be sent: only the beginning is Spark's own.
+_LOST_TASK = re.compile(
+    r"Job aborted due to stage failure:[^\n]*?most recent failure: Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) "
+    r"\([^()\s]+ executor [\w.-]+\): ([\w.$]+)(?:: ?([^\n]*))?"
+)
+_MOST_CAUSES = 20
 
 
 def classify(error: BaseException, state: StageState, nonce: str | None = None) -> Classified:
@@ -170,6 +108,16 @@ def classify(error: BaseException, state: StageState, nonce: str | None = None) 
     if is_worker_death(error, causes) or is_step_failure(error, nonce, causes):
         return Classified(ErrorCode.TRANSFORM_FAILED, "", _told(error, causes))
     return Classified(_java_code(causes), "", _told(error, causes))
+
+
+class Classified(NamedTuple):
+    """What an exception means to the state machine."""
+
+    code: ErrorCode
+    step: str
+    message: str
+    target: str = ""
+    needs_person: bool = False  # no waiting helps
 
 
 def is_worker_death(error: BaseException, causes: list[JavaCause] | None = None) -> bool:
@@ -271,3 +219,52 @@ def _told(error: BaseException, causes: list[JavaCause]) -> str:
         if lines:
             return bounded(f"{cause.name.rpartition('.')[2]}: {lines[-1 if _is_python(cause) else 0]}")
     return bounded(str(error) or type(error).__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class JavaCause:
+    """One exception of the chain."""
+
+    name: str
+    message: str = ""
+    sql_state: str = ""
+    condition: str = ""
+    is_source: bool = False  # raised while a Python data source was being read
+
+
+def java_causes(error: BaseException) -> list[JavaCause]:
+    """The Java exception behind this one and its causes, the outermost first; none when there is none."""
+    thrown = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    found: list[JavaCause] = []
+    try:
+        while thrown is not None and len(found) < _MOST_CAUSES:
+            found.append(_cause(thrown))
+            thrown = thrown.getCause()
+    except Exception:
+        return found  # Java has gone away meanwhile
+    if len(found) == 1 and (lost := _LOST_TASK.match(found[0].message)):
+        found.append(JavaCause(lost[1], lost[2] or ""))
+    return found
+
+
+def _cause(thrown: Any) -> JavaCause:
+    name = str(thrown.getClass().getName())
+    is_spark = name.startswith("org.apache.spark.")
+    return JavaCause(
+        name,
+        str(thrown.getMessage() or ""),
+        _asked(thrown, "getSqlState") if is_spark else "",
+        _asked(thrown, "getCondition") if is_spark else "",
+        name.endswith(".PythonException") and _is_of_source(thrown),
+    )
+
+
+def _asked(thrown: Any, method: str) -> str:
+    try:
+        return str(getattr(thrown, method)() or "")
+    except Exception:
+        return ""  # not all of Spark's exceptions have it
+
+
+def _is_of_source(thrown: Any) -> bool:
+    return any("datasources.v2.python" in str(frame.getClassName()) for frame in thrown.getStackTrace())

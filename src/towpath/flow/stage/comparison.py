@@ -1,13 +1,11 @@
 """A flow compared with what the database has of its last run: announced, and refused where a promise would break.
 
-What has changed about a stage since its last run, in sentences, each with what it means. Pure.
+`changes` says what has changed about a stage since its last run, in sentences, each with what it means. Shapes are what
+`Stage.topology` gives. A part that an older version did not keep is not compared.
 
-Shapes are what `shape_of` gives. A part that an older version did not keep is not compared.
-
-Stages that have run and are not in the flow any more: what they have not read, and whether another took over. Pure.
-
-A stage is named by its topics, so one that reads a topic more is another stage. It must not begin to read what the
-former one has read already, nor pass over what that has left, without anybody having said so.
+A stage is named by its topics, so one that reads a topic more is another stage. It must not begin to read what a former
+one has read already, nor pass over what that has left, without anybody having said so (`taken_over`). All but
+`FlowComparer` is pure.
 """
 
 from __future__ import annotations
@@ -27,6 +25,83 @@ from towpath.flow.topics import FlowTopics
 from towpath.log.log import Log
 
 Shape = Mapping[str, Any]
+Stops = dict[tuple[str, str, int], int]  # by topic, its id and partition
+
+
+class FlowComparer:
+    """Compares the stages of a flow with their rows. It changes nothing."""
+
+    def __init__(self, database: Database, log: Log, flow: Flow) -> None:
+        self._database = database
+        self._stages = StageStore(database)
+        self._ledger = Ledger(database)
+        self._log = log
+        self._flow = flow
+        self._today = flow.stages()
+        self._reentry = FlowTopics.of(flow.name).reentry
+
+    def all(self) -> list[Comparison]:
+        """Of each stage, whether it has run before or not."""
+        with self._database.read() as tx:
+            rows = {row.name: row for row in self._stages.list(tx, self._flow.name)}
+        return [self.one(stage, rows.get(stage.name)) for stage in self._today]
+
+    def one(self, stage: Stage, row: StageRow | None) -> Comparison:
+        """The first stage of a flow answers for those that are not in it any more."""
+        with self._database.read() as tx:
+            rows = self._left(tx)
+            batch = self._ledger.open_batch(tx, self._flow.name, stage.name)
+        shape = stage.topology()
+        found = [] if row is None else changes(row.topology, shape, row.version, self._flow.version)
+        told = [change.text for change in found]
+        if stage.name == self._today[0].name:
+            shape["left"] = [left.name for left, _ in rows]
+            known = () if row is None else row.topology.get("left", ())
+            told += [left_text(self._with_unread(left, stops)) for left, stops in rows if left.name not in known]
+        topics = [*stage.topics, self._reentry]
+        begun = {} if row is None else row.topics
+        others = [left for left, _ in rows]
+        refused = taken_over(self._flow.name, stage.name, stage.called, topics, begun, others)
+        if refused is None and row is not None and batch is not None:
+            open_batch = OpenBatch(batch.batch_id, batch.state)
+            refused = refusal(self._flow.name, stage.name, found, row.topology, open_batch)
+        return Comparison(stage.name, shape, told, refused, row is not None)
+
+    def _left(self, tx: Transaction) -> list[tuple[RemovedStage, Stops]]:
+        """Stages that have run and are not in the flow any more, and where they stand."""
+        names = {stage.name for stage in self._today}
+        rows = self._stages.list(tx, self._flow.name)
+        return [self._left_of(tx, row) for row in rows if row.name not in names and row.generation > 0]
+
+    def _left_of(self, tx: Transaction, row: StageRow) -> tuple[RemovedStage, Stops]:
+        last = self._ledger.last_committed(tx, row.flow, row.name, row.generation)
+        positions = row.starting if last is None else last.positions
+        batch = self._ledger.open_batch(tx, row.flow, row.name)
+        topics = frozenset(row.topics) - {self._reentry}
+        stops = {(each.topic, each.topic_id, each.partition): each.stop for each in positions if each.topic in topics}
+        return RemovedStage(row.name, topics, open_batch=None if batch is None else batch.batch_id), stops
+
+    def _with_unread(self, left: RemovedStage, stops: Stops) -> RemovedStage:
+        unread = []
+        for (topic, id, number), stop in stops.items():
+            try:
+                end = self._log.ends(topic)[number] if self._log.topic(topic).id == id else stop
+            except (UnknownTopic, KeyError):
+                continue  # nothing of it is there any more
+            if stop < end:
+                unread.append(f"{topic}/{number} from {stop} to before {end}")
+        return left._replace(unread=unread)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What is new about one stage. `refused`: why it cannot go on like that, and what to do."""
+
+    stage: str
+    shape: dict[str, Any]
+    changes: Sequence[str]
+    refused: str | None
+    has_run: bool
 
 
 class TopologyChange(NamedTuple):
@@ -34,13 +109,6 @@ class TopologyChange(NamedTuple):
 
     text: str
     alters: bool = True
-
-
-class OpenBatch(NamedTuple):
-    """The batch of a stage that is not committed."""
-
-    batch_id: int
-    state: BatchState
 
 
 def changes(before: Shape, after: Shape, version_before: str = "", version: str = "") -> list[TopologyChange]:
@@ -73,8 +141,63 @@ def refusal(
     )
 
 
+class OpenBatch(NamedTuple):
+    """The batch of a stage that is not committed."""
+
+    batch_id: int
+    state: BatchState
+
+
 def _has_begun(before: Shape, batch: OpenBatch) -> bool:
     return batch.state in (BatchState.DECIDED, BatchState.AHEAD) or before.get("delivery") == Strategy.EXACTLY_ONCE
+
+
+class RemovedStage(NamedTuple):
+    """A stage of an earlier run. `unread` says where in its topics something lies that it has not read."""
+
+    name: str
+    topics: frozenset[str]
+    unread: Sequence[str] = ()
+    open_batch: int | None = None
+
+
+def left_text(left: RemovedStage) -> str:
+    """What it means that a stage is not in the flow any more."""
+    text = f"the stage {left.name} has run before and is not in the flow any more"
+    if left.open_batch is not None:
+        text += f"; its batch {left.open_batch} is not committed, and outputs may have a part of it"
+    if not left.unread:
+        return f"{text}; it had read everything"
+    return f"{text}; it will not read {', '.join(left.unread)}"
+
+
+def taken_over(
+    flow: str,
+    stage: str,
+    called: str,
+    topics: Collection[str],
+    begun: Mapping[str, object],
+    left: Sequence[RemovedStage],
+) -> str | None:
+    """Why a stage cannot begin to read its new topics, and what to do; None: it can.
+
+    `begun` are the topics for which it has positions. Somebody who resets it has said from where it reads all of them.
+    """
+    new = frozenset(topics) - begun.keys()
+    for other in left:
+        is_twin = other.name == called and not begun.keys() <= set(topics)
+        shared = sorted(other.topics & (frozenset(topics) if is_twin else new))
+        if not shared:
+            continue
+        what = f"the stage {other.name}, which is not in the flow any more, has read {' and '.join(shared)}"
+        anew = f"towpath flow reset {flow} {stage} --to earliest (or latest) begins anew"
+        if stage != called or begun:
+            return f"{what}, and {called} would read it again from its start, or pass over what is left; {anew}"
+        return (
+            f"{what}, and {called} is a stage of its own: it would read it again from its start, or pass over what is "
+            f"left. If it is the same stage, say flow.renamed({other.name!r}, {called!r}); otherwise {anew}"
+        )
+    return None
 
 
 def _by_name(shape: Shape, part: str) -> dict[str, Shape]:
@@ -235,130 +358,3 @@ def _id(template: str | None) -> str:
 def _version(was: str, now: str) -> Iterator[TopologyChange]:
     if was != now:
         yield TopologyChange(f"its version is {now or 'not said'} and was {was or 'not said'}", alters=False)
-
-
-class RemovedStage(NamedTuple):
-    """A stage of an earlier run. `unread` says where in its topics something lies that it has not read."""
-
-    name: str
-    topics: frozenset[str]
-    unread: Sequence[str] = ()
-    open_batch: int | None = None
-
-
-def left_text(left: RemovedStage) -> str:
-    """What it means that a stage is not in the flow any more."""
-    text = f"the stage {left.name} has run before and is not in the flow any more"
-    if left.open_batch is not None:
-        text += f"; its batch {left.open_batch} is not committed, and outputs may have a part of it"
-    if not left.unread:
-        return f"{text}; it had read everything"
-    return f"{text}; it will not read {', '.join(left.unread)}"
-
-
-def taken_over(
-    flow: str,
-    stage: str,
-    called: str,
-    topics: Collection[str],
-    begun: Mapping[str, object],
-    left: Sequence[RemovedStage],
-) -> str | None:
-    """Why a stage cannot begin to read its new topics, and what to do; None: it can.
-
-    `begun` are the topics for which it has positions. Somebody who resets it has said from where it reads all of them.
-    """
-    new = frozenset(topics) - begun.keys()
-    for other in left:
-        is_twin = other.name == called and not begun.keys() <= set(topics)
-        shared = sorted(other.topics & (frozenset(topics) if is_twin else new))
-        if not shared:
-            continue
-        what = f"the stage {other.name}, which is not in the flow any more, has read {' and '.join(shared)}"
-        anew = f"towpath flow reset {flow} {stage} --to earliest (or latest) begins anew"
-        if stage != called or begun:
-            return f"{what}, and {called} would read it again from its start, or pass over what is left; {anew}"
-        return (
-            f"{what}, and {called} is a stage of its own: it would read it again from its start, or pass over what is "
-            f"left. If it is the same stage, say flow.renamed({other.name!r}, {called!r}); otherwise {anew}"
-        )
-    return None
-
-
-Stops = dict[tuple[str, str, int], int]  # by topic, its id and partition
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """What is new about one stage. `refused`: why it cannot go on like that, and what to do."""
-
-    stage: str
-    shape: dict[str, Any]
-    changes: Sequence[str]
-    refused: str | None
-    has_run: bool
-
-
-class FlowComparer:
-    """Compares the stages of a flow with their rows. It changes nothing."""
-
-    def __init__(self, database: Database, log: Log, flow: Flow) -> None:
-        self._database = database
-        self._stages = StageStore(database)
-        self._ledger = Ledger(database)
-        self._log = log
-        self._flow = flow
-        self._today = flow.stages()
-        self._reentry = FlowTopics.of(flow.name).reentry
-
-    def all(self) -> list[Comparison]:
-        """Of each stage, whether it has run before or not."""
-        with self._database.read() as tx:
-            rows = {row.name: row for row in self._stages.list(tx, self._flow.name)}
-        return [self.one(stage, rows.get(stage.name)) for stage in self._today]
-
-    def one(self, stage: Stage, row: StageRow | None) -> Comparison:
-        """The first stage of a flow answers for those that are not in it any more."""
-        with self._database.read() as tx:
-            rows = self._left(tx)
-            batch = self._ledger.open_batch(tx, self._flow.name, stage.name)
-        shape = stage.topology()
-        found = [] if row is None else changes(row.topology, shape, row.version, self._flow.version)
-        told = [change.text for change in found]
-        if stage.name == self._today[0].name:
-            shape["left"] = [left.name for left, _ in rows]
-            known = () if row is None else row.topology.get("left", ())
-            told += [left_text(self._with_unread(left, stops)) for left, stops in rows if left.name not in known]
-        topics = [*stage.topics, self._reentry]
-        begun = {} if row is None else row.topics
-        others = [left for left, _ in rows]
-        refused = taken_over(self._flow.name, stage.name, stage.called, topics, begun, others)
-        if refused is None and row is not None and batch is not None:
-            open_batch = OpenBatch(batch.batch_id, batch.state)
-            refused = refusal(self._flow.name, stage.name, found, row.topology, open_batch)
-        return Comparison(stage.name, shape, told, refused, row is not None)
-
-    def _left(self, tx: Transaction) -> list[tuple[RemovedStage, Stops]]:
-        """Stages that have run and are not in the flow any more, and where they stand."""
-        names = {stage.name for stage in self._today}
-        rows = self._stages.list(tx, self._flow.name)
-        return [self._left_of(tx, row) for row in rows if row.name not in names and row.generation > 0]
-
-    def _left_of(self, tx: Transaction, row: StageRow) -> tuple[RemovedStage, Stops]:
-        last = self._ledger.last_committed(tx, row.flow, row.name, row.generation)
-        positions = row.starting if last is None else last.positions
-        batch = self._ledger.open_batch(tx, row.flow, row.name)
-        topics = frozenset(row.topics) - {self._reentry}
-        stops = {(each.topic, each.topic_id, each.partition): each.stop for each in positions if each.topic in topics}
-        return RemovedStage(row.name, topics, open_batch=None if batch is None else batch.batch_id), stops
-
-    def _with_unread(self, left: RemovedStage, stops: Stops) -> RemovedStage:
-        unread = []
-        for (topic, id, number), stop in stops.items():
-            try:
-                end = self._log.ends(topic)[number] if self._log.topic(topic).id == id else stop
-            except (UnknownTopic, KeyError):
-                continue  # nothing of it is there any more
-            if stop < end:
-                unread.append(f"{topic}/{number} from {stop} to before {end}")
-        return left._replace(unread=unread)

@@ -1,4 +1,4 @@
-"""Holds the pilot of a stage: moves it, tells of it, and writes it down for everybody to see.
+"""Holds the state machine of a stage: moves it, tells of it, and writes it down for everybody to see.
 
 Unusual moves are written at once. Those from batch to batch happen many times a second; they are written when the last
 writing was long enough ago, so what people see is at most that old.
@@ -30,13 +30,12 @@ from towpath.settings import FlowSettings
 logger = logging.getLogger(__name__)
 
 MOST_UNTOLD = 100  # moves that happen while the database is away
-T = TypeVar("T")
-
 _ORDER = (StageState.EXTRACT, StageState.TRANSFORM, StageState.LOAD, StageState.ERRORS)
+T = TypeVar("T")
 
 
 class StageController:
-    """The pilot of one stage in the process that runs it. Safe to use from several threads."""
+    """The state machine of one stage in the process that runs it. Safe to use from several threads."""
 
     def __init__(
         self,
@@ -84,9 +83,6 @@ class StageController:
     def move(self, state: StageState) -> None:
         self._turn(lambda pilot, now: pilot.moved(state, now))
 
-    def end_batch(self) -> None:
-        self.move(StageState.EXTRACT)
-
     def fail(self, trouble: StageTrouble) -> None:
         self._turn(lambda pilot, now: pilot.failed(trouble, now, self._waits))
 
@@ -97,13 +93,8 @@ class StageController:
         self._turn(lambda pilot, now: pilot.resumed(now), wish)
 
     def rest(self, state: StageState, reason: str, wish: StageCommand | None = None) -> None:
-        rests = {
-            StageState.PAUSED: StageMachine.paused,
-            StageState.STOPPED: StageMachine.stopped,
-            StageState.HALTED: StageMachine.halted,
-        }
         if self.state is not state:
-            self._turn(lambda pilot, now: rests[state](pilot, reason, now), wish)
+            self._turn(lambda pilot, now: pilot.rested(state, reason, now), wish)
         elif wish is not None:
             self.settle(wish)
 
@@ -117,11 +108,11 @@ class StageController:
         """Go to `configure` from any state, in one transaction with a change that a person has asked for."""
         with self._lock:
             now, before = self._now(), self.pilot
-            rested = before if before.state is StageState.STOPPED else before.stopped(reason, now)
+            rested = before if before.state is StageState.STOPPED else before.rested(StageState.STOPPED, reason, now)
             after = rested.resumed(now)
             self._granted = wish
             moves = [(before, rested), (rested, after)] if rested is not before else [(before, after)]
-            told = [move_event(self._which[0], self._which[1], one, other) for one, other in moves]
+            told = [move_event(*self._which[:2], one, other) for one, other in moves]
             try:
                 with self._database.transaction() as tx:
                     changed = change(tx)
@@ -137,7 +128,7 @@ class StageController:
         return self.pilot.is_due(self._now())
 
     def write(self) -> None:
-        """Write down where the pilot is, if that has not just been done."""
+        """Write down where the stage is, if that has not just been done."""
         with self._lock:
             if time.monotonic() - self._written_at >= self._sample_s:
                 self._save()
@@ -150,7 +141,7 @@ class StageController:
             if after is before:
                 return
             self.pilot = after
-            event = move_event(self._which[0], self._which[1], before, after)
+            event = move_event(*self._which[:2], before, after)
             if is_memorable(before, after) or wish is not None:
                 self._untold.append(event)
                 self._save()
@@ -160,7 +151,7 @@ class StageController:
                     self._save()
 
     def _save(self) -> None:
-        """Write the pilot and what is to be told of it. While the database is away both wait for the next time."""
+        """Write the state and what is to be told of it. While the database is away both wait for the next time."""
         try:
             with self._database.transaction() as tx:
                 self._write(tx, self.pilot)

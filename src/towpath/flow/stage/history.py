@@ -1,14 +1,11 @@
-"""What the last batches of a stage came to, by time: for charts.
+"""What has become of a stage, and what a reset would do to it: for charts, lists and questions before a change.
 
-The ledger is read from its end, so many batches at most: what is older than these is not told, and `since` says so.
-
-How a stage went on lately: lag and rate over the last hour, and how fast it moves in each partition. Pure.
-
-The ledger of a flow in pages, over all its stages: the batch that began last first.
-
-What a reset of a flow would do, before it is asked for: what would be passed over, and what read again.
-
-Offsets have holes, so the figures say how many records it is at most.
+- `BatchHistoryStore`: what the last batches of a stage came to, by time. The ledger is read from its end, so many
+  batches at most: what is older than these is not told, and `since` says so.
+- `LagHistory`, `Speeds`: lag and rate over the last hour, and how fast a stage moves in each partition. Pure.
+- `batch_page`: the ledger of a flow in pages, over all its stages, the batch that began last first.
+- `reset_ahead`: what a reset would pass over, and what it would read again. Offsets have holes, so the figures say how
+  many records it is at most.
 """
 
 from __future__ import annotations
@@ -24,35 +21,23 @@ from towpath.db import Database, Queries, Transaction
 from towpath.flow.delivery.ledger import Batch, Ledger
 from towpath.flow.delivery.positions import Spot
 from towpath.flow.stage.status import stage_statuses
-from towpath.flow.stage.store import StageRow
+from towpath.flow.stage.store import StageRow, read_stops
 from towpath.flow.topics import FlowTopics
 from towpath.log.log import Log
 
 MOST_BATCHES = 5_000
-
-
-@dataclass(slots=True)
-class HistoryInterval:
-    """What was committed from a time on, for as long as a stretch lasts."""
-
-    at: datetime
-    batches: int = 0
-    read: int = 0
-    failed: Mapping[str, int] = field(default_factory=dict)  # by code
-
-
-@dataclass(frozen=True, slots=True)
-class BatchHistory:
-    """Stretches in which something was committed, the oldest first."""
-
-    width: timedelta
-    since: datetime  # before that nothing is known, or was asked for
-    stretches: list[HistoryInterval]
-
-    @property
-    def codes(self) -> list[str]:
-        """Those that were met, by number."""
-        return sorted({code for each in self.stretches for code in each.failed}, key=int)
+EVERY_S = 30.0  # from one point to the next
+MOST_POINTS = 120
+K = TypeVar("K")
+Mark = tuple[int, int]  # generation and batch id: of a stage, those before it come next
+NEWEST: Mark = (10**9 - 1, 10**18 - 1)  # before this one lie all of them
+EARLIEST, LATEST = "earliest", "latest"
+MEANS = {
+    EARLIEST: "It begins anew at the first record that each topic still has, with a new checkpoint. Records are "
+    "loaded again: an index or a table knows them by their ids and takes them once; topics and files get them twice.",
+    LATEST: "It goes on with records that come from now on, with a new checkpoint. What was not read yet is never "
+    "loaded.",
+}
 
 
 class BatchHistoryStore:
@@ -77,18 +62,28 @@ class BatchHistoryStore:
         return BatchHistory(width, to_datetime(oldest) if is_cut else since, list(found.values()))
 
 
-EVERY_S = 30.0  # from one point to the next
-MOST_POINTS = 120
+@dataclass(frozen=True, slots=True)
+class BatchHistory:
+    """Stretches in which something was committed, the oldest first."""
 
-K = TypeVar("K")
+    width: timedelta
+    since: datetime  # before that nothing is known, or was asked for
+    stretches: list[HistoryInterval]
+
+    @property
+    def codes(self) -> list[str]:
+        """Those that were met, by number."""
+        return sorted({code for each in self.stretches for code in each.failed}, key=int)
 
 
-class LagPoint(NamedTuple):
-    """The highest lag since the point before, and the rate at its end. `at` is seconds since 1970."""
+@dataclass(slots=True)
+class HistoryInterval:
+    """What was committed from a time on, for as long as a stretch lasts."""
 
-    at: int
-    lag: int
-    rate: float
+    at: datetime
+    batches: int = 0
+    read: int = 0
+    failed: Mapping[str, int] = field(default_factory=dict)  # by code
 
 
 class LagHistory:
@@ -109,6 +104,14 @@ class LagHistory:
     def stored(self) -> list[list[float]]:
         """For the row."""
         return [list(point) for point in self._points]
+
+
+class LagPoint(NamedTuple):
+    """The highest lag since the point before, and the rate at its end. `at` is seconds since 1970."""
+
+    at: int
+    lag: int
+    rate: float
 
 
 def lag_points(sample: Mapping[str, Any]) -> list[LagPoint]:
@@ -138,17 +141,6 @@ class Speeds(Generic[K]):
         return round(max(0, last[key] - first[key]) / (end - begin), 1)
 
 
-Mark = tuple[int, int]  # generation and batch id: of a stage, those before it come next
-NEWEST: Mark = (10**9 - 1, 10**18 - 1)  # before this one lie all of them
-
-
-class BatchPage(NamedTuple):
-    """Some batches, and where the next page begins in each stage, by name; None: there is none."""
-
-    batches: list[Batch]
-    next: tuple[Mark, ...] | None
-
-
 def batch_page(
     database: Database, flow: str, *, stage: str | None = None, limit: int = 100, marks: Sequence[Mark] | None = None
 ) -> BatchPage | None:
@@ -168,13 +160,20 @@ def batch_page(
     return BatchPage(part, tuple(begin.values()) if len(found) > limit else None)
 
 
-EARLIEST, LATEST = "earliest", "latest"
-MEANS = {
-    EARLIEST: "It begins anew at the first record that each topic still has, with a new checkpoint. Records are "
-    "loaded again: an index or a table knows them by their ids and takes them once; topics and files get them twice.",
-    LATEST: "It goes on with records that come from now on, with a new checkpoint. What was not read yet is never "
-    "loaded.",
-}
+class BatchPage(NamedTuple):
+    """Some batches, and where the next page begins in each stage, by name; None: there is none."""
+
+    batches: list[Batch]
+    next: tuple[Mark, ...] | None
+
+
+def reset_ahead(database: Database, log: Log, flow: str, to: str, stage: str | None = None) -> list[ResetPreview]:
+    """For each partition of each stage, or of one stage; raises `UnknownFlow`, and `UnknownTopic` for a lost input."""
+    return [
+        each
+        for look in stage_statuses(database, flow, stage)
+        for each in _partitions(log, look.stage, read_stops(database, look.stage), to)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,21 +199,6 @@ class ResetPreview:
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "passed_over": self.passed_over, "read_again": self.read_again}
-
-
-def reset_ahead(database: Database, log: Log, flow: str, to: str, stage: str | None = None) -> list[ResetPreview]:
-    """For each partition of each stage, or of one stage; raises `UnknownFlow`, and `UnknownTopic` for a lost input."""
-    return [
-        each
-        for look in stage_statuses(database, flow, stage)
-        for each in _partitions(log, look.stage, _stops(database, look.stage), to)
-    ]
-
-
-def _stops(database: Database, stage: StageRow) -> Mapping[Spot, int]:
-    with database.read() as tx:
-        last = Ledger(database).last_committed(tx, stage.flow, stage.name, stage.generation)
-    return stage.starting.stops if last is None else last.positions.stops
 
 
 def _partitions(log: Log, stage: StageRow, stops: Mapping[Spot, int], to: str) -> Iterator[ResetPreview]:

@@ -1,16 +1,15 @@
-"""Where one stage is, as a value that never changes. Times are microseconds since 1970, by the database's time.
+"""The state machine of one stage: a value that never changes, and the moves that give the next one. Pure.
 
-How long to wait before the next try: twice as long each time, up to a limit, spread so that not all come at once.
+Times are microseconds since 1970, by the database's time. A wait before the next try is twice as long each time, up to
+a limit, spread so that not all stages come at once (`RetryWaits`).
 
-What is told of a move. Every one goes to the subscribers of the process; a row is kept of those that people ask for.
-
-A healthy stage goes through four states for each batch, several times a second: rows of these would only hide the
-others.
+Every move is told to the subscribers of the process (`move_event`). A row is kept of those that people ask for
+(`is_memorable`): a healthy stage goes through four states for each batch, several times a second, and rows of these
+would only hide the others.
 """
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
@@ -23,16 +22,9 @@ from towpath.flow.stage.states import MOVES, NEXT, RESTING, WAITING, StageState,
 from towpath.settings import FlowSettings
 
 SEARCH_AFTER = 3  # times in a row that a batch fails with code 0
-
-
-@dataclass(frozen=True, slots=True)
-class StageTrouble:
-    """An error as the pilot keeps it."""
-
-    code: ErrorCode
-    step: str
-    message: str
-    at: int = 0
+JITTER = 0.35
+_MOST_DOUBLINGS = 60  # beyond every limit, and still a number that a float can hold
+_EVERYDAY = frozenset({StageState.EXTRACT, StageState.TRANSFORM, StageState.LOAD, StageState.ERRORS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +127,7 @@ class StageMachine:
     def held(self, error: StageTrouble, now: int, waits: RetryWaits) -> StageMachine:
         """There is an outage: wait with the batch, probe, and go on with the present state when the probe passes.
 
-        Said again by a pilot that is held it means that a probe has failed.
+        Said again of a stage that is held, it means that a probe has failed.
         """
         if self.state is not StageState.HELD:
             check_move(self.state, StageState.HELD)
@@ -150,14 +142,10 @@ class StageMachine:
             raise IllegalFlowMove("a pilot", self.state, "resumed", ())
         return self.moved(self.resumes, now)
 
-    def paused(self, reason: str, now: int) -> StageMachine:
-        return self._rests(StageState.PAUSED, reason, now)
-
-    def stopped(self, reason: str, now: int) -> StageMachine:
-        return self._rests(StageState.STOPPED, reason, now)
-
-    def halted(self, reason: str, now: int) -> StageMachine:
-        return self._rests(StageState.HALTED, reason, now)
+    def rested(self, state: StageState, reason: str, now: int) -> StageMachine:
+        """Come to rest: paused, stopped or halted."""
+        check_move(self.state, state)
+        return replace(self._going_on(), state=state, since=now, reason=reason)
 
     def _waits(
         self, state: StageState, resumes: StageState | None, error: StageTrouble, now: int, waits: RetryWaits
@@ -181,10 +169,6 @@ class StageMachine:
             replace(after, batch_id=None, uncategorised=0) if state in (StageState.ERRORS, StageState.RESET) else after
         )
 
-    def _rests(self, state: StageState, reason: str, now: int) -> StageMachine:
-        check_move(self.state, state)
-        return replace(self._going_on(), state=state, since=now, reason=reason)
-
     def _going_on(self) -> StageMachine:
         return replace(self, next_try=None, resumes=None, reason="")
 
@@ -203,16 +187,15 @@ class StageMachine:
             known["last_error"] = StageTrouble(ErrorCode(error["code"]), error["step"], error["message"], error["at"])
         return cls(**known)
 
-    def to_json(self) -> str:
-        return json.dumps(self.to_value())
 
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        return cls.from_value(json.loads(text))
+@dataclass(frozen=True, slots=True)
+class StageTrouble:
+    """An error as the state machine keeps it."""
 
-
-JITTER = 0.35
-_MOST_DOUBLINGS = 60  # beyond every limit, and still a number that a float can hold
+    code: ErrorCode
+    step: str
+    message: str
+    at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,16 +216,14 @@ class RetryWaits:
         return round(middle_s * self.rng.uniform(1 - JITTER, 1 + JITTER) * MICROS)
 
 
-_EVERYDAY = frozenset({StageState.EXTRACT, StageState.TRANSFORM, StageState.LOAD, StageState.ERRORS})
-
-
 def is_memorable(before: StageMachine, after: StageMachine) -> bool:
     """Whether a row of this move is kept: not of those from batch to batch."""
     return before.state is not after.state and not {before.state, after.state} <= _EVERYDAY
 
 
 def move_event(flow: str, stage: str, before: StageMachine, after: StageMachine) -> Event:
-    data: dict[str, object] = {"from": before.state, "to": after.state, "batch_id": _batch_id(before, after)}
+    batch_id = before.batch_id if after.batch_id is None else after.batch_id
+    data: dict[str, object] = {"from": before.state, "to": after.state, "batch_id": batch_id}
     why = after.reason
     if after.next_try is not None:
         data |= {"attempt": after.attempt, "next_try": after.next_try, "resumes": after.resumes}
@@ -250,7 +231,3 @@ def move_event(flow: str, stage: str, before: StageMachine, after: StageMachine)
         data |= {"code": after.last_error.code, "step": after.last_error.step}
         why = why or after.last_error.message
     return Event(EventKind.FLOW_MOVED, f"{flow}/{stage}", why=why, data=data)
-
-
-def _batch_id(before: StageMachine, after: StageMachine) -> int | None:
-    return before.batch_id if after.batch_id is None else after.batch_id

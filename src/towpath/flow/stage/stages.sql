@@ -1,10 +1,10 @@
 -- name: columns
--- Not a query: the columns of a stage, in the order of `Stage`.
+-- Not a query: the columns of a stage, in the order of `StageRow`.
 flow, stage, generation, topology, version, checkpoint, topics, starting, owner, launch, pilot, judge, sample, wish, wish_who,
 wish_why, wish_at, wish_args, created_at, updated_at;
 
 -- name: wish_columns
--- Not a query: the columns of a wish, in the order of `Wish`.
+-- Not a query: the columns of a wish, in the order of `StageCommand`.
 wish, wish_who, wish_why, wish_at, wish_args;
 
 -- name: mine
@@ -54,10 +54,6 @@ update flow_stage set judge = :judge, updated_at = :now where $mine;
 -- name: save_topology
 -- The graph with which the stage runs now.
 update flow_stage set topology = :topology, version = :version, updated_at = :now where $mine;
-
--- name: save_topics
--- The ids under which each input topic has been seen.
-update flow_stage set topics = :topics, updated_at = :now where $mine;
 
 -- name: begin_generation
 -- A new checkpoint with its starting positions. No row: it is not ours, not the next one, or a batch is open.

@@ -1,6 +1,7 @@
-"""The states of a stage and every move between them. The chart in docs/reference/flow-states.md is equal to this.
+"""The states of a stage, every move between them, and what a person can ask of a stage in each.
 
-What a person can ask of a stage. The process that runs it does it at its next turn.
+The chart in docs/reference/flow-states.md is equal to this. The process that runs a stage does what was asked at its
+next turn.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Stages as the database has them, with who runs them. Neither Spark nor the flow file is needed.
+"""Stages as the database has them, with who runs them, and commands for them by hand.
 
-Steering flows by hand. The process that runs a stage does what is wanted at its next turn.
+Neither Spark nor the flow file is needed. The process that runs a stage does what is wanted at its next turn.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""The `flow_stage` table: where each stage is, who runs it, and what is wanted of it.
+"""The `flow_stage` table: where each stage is, who runs it, what is wanted of it, and how far it has come.
 
 One process runs a stage. It takes the row, and each of its writes asks in the same statement whether the row is still
 its own: one that was declared dead and replaced changes nothing any more (`NotTheOnlyOne`).
-
-How far the batches of a stage have come, whatever became of them.
 """
 
 from __future__ import annotations
@@ -19,11 +17,15 @@ from towpath.db import Database, Queries, Transaction
 from towpath.db.database import Row, storable, to_stored
 from towpath.db.processes import ProcessStore
 from towpath.errors import BadName, BadValue, FlowHalted, NotTheOnlyOne, UnknownFlow
+from towpath.flow.delivery.ledger import Ledger
 from towpath.flow.delivery.positions import Positions, Spot
 from towpath.flow.stage.machine import StageMachine
 from towpath.flow.stage.states import POSSIBLE, StageCommand, StageCommandKind, refusal
 
 Topics = Mapping[str, Sequence[str]]  # by name: the ids under which a topic has been seen, oldest first
+
+# Of the steps of a stage, in its topology: what makes it keep something of the records that it reads.
+_KEEPING = ("dedupe", "stateful", "join")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,6 @@ class StageStore:
     def save_topology(self, tx: Transaction, flow: str, stage: str, owner: str, topology: Any, version: str) -> None:
         self._save(tx, "save_topology", flow, stage, owner, topology=to_stored(topology), version=version)
 
-    def save_topics(self, tx: Transaction, flow: str, stage: str, owner: str, topics: Topics) -> None:
-        self._save(tx, "save_topics", flow, stage, owner, topics=to_stored(topics))
-
     def new_generation(
         self,
         tx: Transaction,
@@ -182,6 +181,36 @@ class StageStore:
         return bool(tx.rows(self._sql["settle_wish"], {**which, "wish": wish.kind, "at": to_micros(wish.at)}))
 
 
+def _stage(row: Row) -> StageRow:
+    flow, name, generation, topology, version, checkpoint, topics, starting, owner, *state = row
+    launch, pilot, judge, sample, *wish, created_at, updated_at = state
+    return StageRow(
+        flow,
+        name,
+        generation,
+        json.loads(topology),
+        version,
+        checkpoint,
+        json.loads(topics),
+        Positions.from_json(starting),
+        owner,
+        launch,
+        StageMachine.from_value(json.loads(pilot)),
+        json.loads(judge),
+        json.loads(sample),
+        _wish(wish),
+        to_datetime(created_at),
+        to_datetime(updated_at),
+    )
+
+
+def _wish(columns: Sequence[Any]) -> StageCommand | None:
+    kind, who, why, at, arguments = columns
+    if kind is None:
+        return None
+    return StageCommand(StageCommandKind(kind), who, why, to_datetime(at), json.loads(arguments))
+
+
 def claim_stage(database: Database, stages: StageStore, flow: str, stage: str, owner: str) -> StageRow:
     """Begin to run a stage, also one whose last owner is dead. A living one refuses: `NotTheOnlyOne`.
 
@@ -198,42 +227,8 @@ def claim_stage(database: Database, stages: StageStore, flow: str, stage: str, o
         return stages.take(tx, flow, stage, owner, dead)
 
 
-def _stage(row: Row) -> StageRow:
-    flow, name, generation, topology, version, checkpoint, topics, starting = row[:8]
-    owner, launch, pilot, judge, sample = row[8:13]
-    return StageRow(
-        flow,
-        name,
-        generation,
-        json.loads(topology),
-        version,
-        checkpoint,
-        json.loads(topics),
-        Positions.from_json(starting),
-        owner,
-        launch,
-        StageMachine.from_json(pilot),
-        json.loads(judge),
-        json.loads(sample),
-        _wish(row[13:18]),
-        to_datetime(row[18]),
-        to_datetime(row[19]),
-    )
-
-
-def _wish(row: Row) -> StageCommand | None:
-    kind, who, why, at, arguments = row
-    return (
-        None if kind is None else StageCommand(StageCommandKind(kind), who, why, to_datetime(at), json.loads(arguments))
-    )
-
-
-# Of the steps of a stage, in its topology: what makes it keep something of the records that it reads.
-_KEEPING = ("dedupe", "stateful", "join")
-
-
 class ReadProgress:
-    """Asked inside a transaction that the caller opens."""
+    """How far the batches of a stage have come, whatever became of them. Asked inside the caller's transaction."""
 
     def __init__(self, database: Database) -> None:
         self._stages = StageStore(database)
@@ -260,3 +255,10 @@ class ReadProgress:
             return False
         steps: Collection[dict[str, object]] = topology.get("steps", ()) if isinstance(topology, dict) else ()
         return any(step.get(name) for step in steps for name in _KEEPING)
+
+
+def read_stops(database: Database, row: StageRow) -> dict[Spot, int]:
+    """Where a stage has come to: the end of its last committed batch, or where its generation began."""
+    with database.read() as tx:
+        last = Ledger(database).last_committed(tx, row.flow, row.name, row.generation)
+    return last.positions.stops if last is not None else row.starting.stops

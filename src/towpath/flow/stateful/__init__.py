@@ -11,7 +11,7 @@ keys of a shard as one value, and gives a packet back; behind it packets become 
 went in, with one more column, `_verdict`, that says what became of it; every record comes out, so that reading them
 counts every one.
 
-`window`, `rule` and `slots` are pure: state and record in, verdict out.
+What a keeper decides is pure: state and record in, verdict out.
 """
 
 from towpath.flow.graph.stateful_nodes import Dedupe, field, header, key

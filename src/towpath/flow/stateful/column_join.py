@@ -1,11 +1,9 @@
 """Joins on columns, in the workers.
 
-Records that leave a join without a partner come out of the operator once more, as themselves.
-
-So what lies in the error topic is the record that has waited, with its own coordinates, key and headers. It was read by
-the batch in which it came, so it is not counted as read again.
-
-Documents of records that leave a join on columns without a partner: in the value of the tick that delivers them.
+A record that leaves a join without a partner comes out of the operator once more, as itself (`with_left`). So what lies
+in the error topic is the record that has waited, with its own coordinates, key and headers. It was read by the batch in
+which it came, so it is not counted as read again. Where the join delivers such records, their documents are in the
+value of the tick that delivers them.
 """
 
 from __future__ import annotations
@@ -40,79 +38,23 @@ from towpath.flow.stateful.column_state import (
     take_hopeless,
     told_watermark,
 )
-from towpath.flow.stateful.join import JOINED
+from towpath.flow.stateful.join import JOINED, joined_from
 from towpath.flow.stateful.keeper import ShardState, Tick
 from towpath.flow.worker.records import UNMATCHED, VERDICT, RecordColumns, RecordVerdict, is_settled
 from towpath.log.record import Headers
 
 Leaving = tuple[BufferedRecord, RecordVerdict]
-
-
-def with_left(records: pa.Table, said: Sequence[RecordVerdict | None]) -> pa.Table:
-    """The records of a shard and, behind them, those that leave with one of them."""
-    left: list[Leaving] = [*chain.from_iterable(verdict.left or () for verdict in said if verdict is not None)]
-    if not left:
-        return records
-    rows = [_row(entry, verdict) for entry, verdict in left]
-    return pa.concat_tables([records, pa.Table.from_pylist(rows, schema=records.schema)])
-
-
-def _row(entry: BufferedRecord, verdict: RecordVerdict) -> dict[str, object]:
-    return {
-        "topic": entry.topic,
-        "partition": entry.partition,
-        "offset": entry.offset,
-        "timestamp": entry.timestamp_ms * 1000,
-        "key": entry.key,
-        "value": entry.value,
-        "headers": [{"key": name, "value": value} for name, value in entry.headers],
-        VERDICT: verdict._replace(is_again=True).encode(),
-    }
-
-
-LONE = "unmatched"  # the field of the value in which they are
-
-
-def alone(names: Sequence[str], left: UnmatchedRecord) -> Document:
-    """With null for the other side."""
-    document = kept_document(left.entry)
-    return {name: document if at == left.input else None for at, name in enumerate(names)}
-
-
-def kept_document(entry: BufferedRecord) -> Document:
-    """Of a record that has waited. Whatever the flow says now of duplicates: it was good when it was read."""
-    return read_document(entry.value, max_bytes=len(entry.value), duplicates="keep")
-
-
-def lone_text(names: Sequence[str], every: Sequence[UnmatchedRecord], documents: Sequence[Document]) -> bytes:
-    try:
-        return write({LONE: documents})
-    except Unwritable:  # nested as deep as can be before: the tick fails where it is read, and has what they are
-        return b"{" + orjson.dumps(LONE) + b": [" + b", ".join(_text(names, left) for left in every) + b"]}"
-
-
-def _text(names: Sequence[str], left: UnmatchedRecord) -> bytes:
-    values = (left.entry.value if at == left.input else b"null" for at in range(len(names)))
-    return (
-        b"{" + b", ".join(orjson.dumps(name) + b": " + value for name, value in zip(names, values, strict=True)) + b"}"
-    )
-
-
-def lone_documents(document: Document) -> list[Document]:
-    """Of a tick that comes back; `ValueError` if somebody has made something else of it."""
-    found = document.get(LONE)
-    if not isinstance(found, list) or not all(type(each) is dict for each in found):
-        raise ValueError(f"a tick that comes back has in {LONE!r} a list of the documents that go without a partner")
-    return found
-
-
+FIELD = "unmatched"  # the field of the value in which they are
 MOST_PER_TICK = 1_000  # documents without a partner that go with one tick, and fail together if one of them does
 TICKS_PER_REACH = 20  # that a shard gets at most while event time goes on by what the join reaches
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnJoinKeeper:
-    """One join of a stage. `reentry`: the topic of what comes back, of which the stage takes what is its own."""
+    """Keeps what waits in one join of a stage.
+
+    `reentry` is the topic of what comes back, of which the stage takes what is its own.
+    """
 
     source: Source
     join: ColumnJoin
@@ -167,10 +109,10 @@ class ColumnJoinKeeper:
             return self._back(tick)
         stays = tuple(rule != "deliver" for rule in self.join.unmatched)
         gone = [*take_hopeless(state, watermark, stays, MOST_PER_TICK)]
-        documents = [alone(self.join.names, left) for left in gone]
+        documents = [_unmatched_document(self.join.names, left) for left in gone]
         verdict = RecordVerdict(given=documents, by=self.source.name)
         if gone:
-            value = lone_text(self.join.names, gone, documents)
+            value = _unmatched_text(self.join.names, gone, documents)
             coordinates = orjson.dumps([self._first(each.headers, each.coordinates) for _, each in gone])
             moves = {RecordPlace.JOINING.value: -len(gone), RecordPlace.AGGREGATED.value: len(gone)}
             verdict = verdict._replace(value=value, header=(JOINED, coordinates), moves=moves, was_read=True)
@@ -178,7 +120,7 @@ class ColumnJoinKeeper:
 
     def _back(self, tick: Tick) -> RecordVerdict:
         try:
-            documents = lone_documents(self._whole(tick.value))
+            documents = _unmatched_documents(self._whole(tick.value))
         except ValueError as error:
             return self.failed("BadTick", str(error))._replace(by=self.source.name)
         return RecordVerdict(given=documents, by=self.source.name, was_read=True)
@@ -249,9 +191,7 @@ class ColumnJoinKeeper:
     def joined_before(self, records: RecordColumns, at: int) -> RecordVerdict | None:
         """One that was joined, failed behind the join and comes back: with its partners in its value."""
         headers = records.headers(at)
-        text = next((value for name, value in reversed(headers) if name == JOINED), None)
-        first = self._first(headers, records.coordinates(at))
-        if text is None or not isinstance(joined := document_of(text), list) or [*first] not in joined[:1]:
+        if [*self._first(headers, records.coordinates(at))] not in joined_from(headers)[:1]:
             return None
         try:
             return RecordVerdict(given=_split(self._whole(records.values[at]), self.join.names), was_read=True)
@@ -262,7 +202,7 @@ class ColumnJoinKeeper:
         self, input: int, entry: BufferedRecord, document: Document, partners: Sequence[BufferedRecord]
     ) -> RecordVerdict:
         """One document for each partner. The record has all of them in its value, in case that it fails behind this."""
-        names, read = self.join.names, [kept_document(each) for each in partners]
+        names, read = self.join.names, [_buffered_document(each) for each in partners]
         sides: list[tuple[Any, bytes]] = [(document, entry.value), (read, _several([each.value for each in partners]))]
         texts = [orjson.dumps(name) + b": " + sides[at != input][1] for at, name in enumerate(names)]
         given = [{name: document if at == input else other for at, name in enumerate(names)} for other in read]
@@ -289,7 +229,7 @@ class ColumnJoinKeeper:
 
 
 class _Shard:
-    """A shard at work: what of it was looked at."""
+    """A shard at work, with what of it was looked at."""
 
     def __init__(self, keeper: ColumnJoinKeeper, state: ShardState, watermark: int) -> None:
         self._keeper = keeper
@@ -309,7 +249,9 @@ class _Shard:
         if (document := keeper.document(records.values[at])) is None:
             return None
         if key is None:
-            return keeper.failed("NoKey", f"it has no {_told(join.on[input])}, by which its partner is known")
+            return keeper.failed(
+                "NoKey", f"it has no {', '.join(map(str, join.on[input]))}, by which its partner is known"
+            )
         try:
             time_ms = keeper.time_ms(records, at, input, document)
         except ValueError as error:
@@ -365,5 +307,56 @@ def _split(document: Document, names: Sequence[str]) -> list[Document]:
     return [document]
 
 
-def _told(parts: Sequence[object]) -> str:
-    return ", ".join(map(str, parts))
+def with_left(records: pa.Table, said: Sequence[RecordVerdict | None]) -> pa.Table:
+    """The records of a shard and, behind them, those that leave with one of them."""
+    left: list[Leaving] = [*chain.from_iterable(verdict.left or () for verdict in said if verdict is not None)]
+    if not left:
+        return records
+    rows = [_row(entry, verdict) for entry, verdict in left]
+    return pa.concat_tables([records, pa.Table.from_pylist(rows, schema=records.schema)])
+
+
+def _row(entry: BufferedRecord, verdict: RecordVerdict) -> dict[str, object]:
+    return {
+        "topic": entry.topic,
+        "partition": entry.partition,
+        "offset": entry.offset,
+        "timestamp": entry.timestamp_ms * 1000,
+        "key": entry.key,
+        "value": entry.value,
+        "headers": [{"key": name, "value": value} for name, value in entry.headers],
+        VERDICT: verdict._replace(is_again=True).encode(),
+    }
+
+
+def _unmatched_document(names: Sequence[str], left: UnmatchedRecord) -> Document:
+    """With null for the other side."""
+    document = _buffered_document(left.entry)
+    return {name: document if at == left.input else None for at, name in enumerate(names)}
+
+
+def _buffered_document(entry: BufferedRecord) -> Document:
+    """Of a record that has waited. Whatever the flow says now of duplicates: it was good when it was read."""
+    return read_document(entry.value, max_bytes=len(entry.value), duplicates="keep")
+
+
+def _unmatched_text(names: Sequence[str], every: Sequence[UnmatchedRecord], documents: Sequence[Document]) -> bytes:
+    try:
+        return write({FIELD: documents})
+    except Unwritable:  # nested as deep as can be before: the tick fails where it is read, and has what they are
+        return b"{" + orjson.dumps(FIELD) + b": [" + b", ".join(_pair_text(names, left) for left in every) + b"]}"
+
+
+def _pair_text(names: Sequence[str], left: UnmatchedRecord) -> bytes:
+    values = (left.entry.value if at == left.input else b"null" for at in range(len(names)))
+    return (
+        b"{" + b", ".join(orjson.dumps(name) + b": " + value for name, value in zip(names, values, strict=True)) + b"}"
+    )
+
+
+def _unmatched_documents(document: Document) -> list[Document]:
+    """Of a tick that comes back; `ValueError` if somebody has made something else of it."""
+    found = document.get(FIELD)
+    if not isinstance(found, list) or not all(type(each) is dict for each in found):
+        raise ValueError(f"a tick that comes back has in {FIELD!r} a list of the documents that go without a partner")
+    return found

@@ -1,21 +1,18 @@
-"""Records that may still find a partner: what is kept of one key in, a record in, its partners out. Pure.
+"""What a join on columns keeps and compares: waiting records, the cells by which they are joined, and its watermark.
 
-Each is kept until the watermark is further ahead of it than the join reaches: whoever could be its partner then would
-be late. From there on it is *hopeless* and matches nothing, whether it was taken out of the state already or not, so
-that the result does not depend on when somebody looks. One that was late itself, and was taken all the same, is kept
-as if its time were the watermark at which it came.
+**Records that may still find a partner** (`JoinBuffer`, pure). Each is kept until the watermark is further ahead of it
+than the join reaches: whoever could be its partner then would be late. From there on it is *hopeless* and matches
+nothing, whether it was taken out of the state already or not, so that the result does not depend on when somebody
+looks. One that was late itself, and was taken all the same, is kept as if its time were the watermark at which it came.
 
-Columns of records as values: what they are compared by, and when they happened. Pure.
+**Cells** (`join_key`, `event_ms`, pure). Numbers are compared as numbers, so 1 is 1.0 and 1e0; texts as texts, so 1 is
+not "1". A key or a header of a record is a text. Whole numbers of 64 bits are exact, others are what a double makes of
+them. Null, objects and lists are equal to nothing.
 
-Numbers are compared as numbers, so 1 is 1.0 and 1e0; texts as texts, so 1 is not "1". A key or a header of a record is
-a text. Whole numbers of 64 bits are exact, others are what a double makes of them. Null, objects and lists are equal to
-nothing.
-
-The watermark of a join on columns: how far event time has come, and how the workers of a batch know it.
-
-It is the highest time that each input has had in committed batches, of the input that is furthest behind, less what may
-be late. It is fixed with the snapshot of a batch, in its row, so every attempt at the batch has the same one, and it
-never goes back. An input that has sent nothing yet holds it back: without an end.
+**The watermark** (`watermarks`): how far event time has come, and how the workers of a batch know it. It is the highest
+time that each input has had in committed batches, of the input that is furthest behind, less what may be late. It is
+fixed with the snapshot of a batch, in its row, so every attempt at the batch has the same one, and it never goes back.
+An input that has sent nothing yet holds it back: without an end.
 """
 
 from __future__ import annotations
@@ -39,8 +36,13 @@ if TYPE_CHECKING:
 
     from towpath.flow.graph.nodes import Source
 
-
 ALWAYS = -(1 << 62)  # a watermark that has passed nothing
+_LAST_MS = 253_402_300_799_999  # of the year 9999
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME = TimestampType()
+_encode = msgspec.msgpack.encode
+PROPERTY = "towpath.watermarks"
+Times = Mapping[str, int]  # in milliseconds: watermarks by source, event times by source and input
 
 
 class BufferedRecord(NamedTuple):
@@ -142,12 +144,6 @@ def _place(entry: BufferedRecord) -> tuple[int, str, int, int]:
     return entry[:4]
 
 
-_LAST_MS = 253_402_300_799_999  # of the year 9999
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TIME = TimestampType()
-_encode = msgspec.msgpack.encode
-
-
 def cell(part: RecordPart, document: Any, key: bytes | None, headers: Headers) -> Any:
     """The value of a part of a record; None where it has none."""
     match part:
@@ -216,10 +212,6 @@ def _read(text: str, name: str) -> int:
         raise ValueError(str(error)) from None
 
 
-PROPERTY = "towpath.watermarks"
-Times = Mapping[str, int]  # in milliseconds: watermarks by source, event times by source and input
-
-
 def input_name(source: str, input: str) -> str:
     """By what the event times of an input are known."""
     return f"{source}/{input}"
@@ -231,19 +223,17 @@ def later_of(one: Times, other: Times) -> dict[str, int]:
 
 def watermarks(sources: Iterable[Source], event_times: Times, before: Times) -> dict[str, int]:
     """By source. `before`: those of the last batch."""
-    found = {source.name: _watermark(source.name, source.join, event_times) for source in sources if is_column(source)}
-    return later_of({name: at for name, at in found.items() if at is not None}, before)
+    found = {}
+    for source in sources:
+        if isinstance(source.join, ColumnJoin):
+            inputs = [input_name(source.name, name) for name in source.join.names]
+            if all(name in event_times for name in inputs):
+                found[source.name] = min(event_times[name] for name in inputs) - source.join.late_ms
+    return later_of(found, before)
 
 
 def is_column(source: Source) -> bool:
     return isinstance(source.join, ColumnJoin)
-
-
-def _watermark(source: str, join: object, event_times: Times) -> int | None:
-    assert isinstance(join, ColumnJoin)  # noqa: S101 - asked before
-    times = [event_times.get(input_name(source, name)) for name in join.names]
-    known = [time for time in times if time is not None]
-    return min(known) - join.late_ms if len(known) == len(times) else None
 
 
 def tell_workers(spark: SparkSession, found: Times) -> None:

@@ -1,10 +1,9 @@
-"""Joins by position, in the workers.
-
-The k-th of each input together: what waits in, a record in, a full slot out. Pure.
+"""Joins by position, in the workers: the k-th record of each input together.
 
 A record that cannot be read has its place in the row all the same: its slot stays open until its replay fills it, and
 those behind it are joined meanwhile. Where waiting has an end, a slot leaves as a whole when the first that came to it
-has waited long enough; what comes later is counted among those that still wait.
+has waited long enough; what comes later is counted among those that still wait. `Slots` is pure: what waits in, a
+record in, a full slot out.
 """
 
 from __future__ import annotations
@@ -29,118 +28,16 @@ from towpath.flow.stateful.keeper import MOST_DUE, RecordPartColumns, ShardState
 from towpath.flow.worker.records import VERDICT, RecordColumns, RecordVerdict, is_settled
 from towpath.log.record import Headers
 
-
-class SlotEntry(NamedTuple):
-    """A record that waits, since the time of its batch. Without a value it is the place of one that failed."""
-
-    topic: str
-    partition: int
-    offset: int
-    value: bytes | None
-    since_ms: int = 0
-
-    @property
-    def coordinates(self) -> tuple[str, int, int]:
-        return self[:3]
-
-
-class Slots:
-    """What waits of one key: a queue for each input, and slots in which one is missing because it failed."""
-
-    def __init__(self, queues: Sequence[Sequence[Any]], open: Sequence[Sequence[Any]] = ()) -> None:
-        self.queues = [deque(SlotEntry(*entry) for entry in queue) for queue in queues]
-        self.open = [[SlotEntry(*entry) for entry in slot] for slot in open]
-
-    @classmethod
-    def of(cls, inputs: int, value: Any = None) -> Self:
-        return cls([[] for _ in range(inputs)]) if value is None else cls(*value)
-
-    def to_value(self) -> list[Any]:
-        return [[list(queue) for queue in self.queues], self.open]
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.open and not any(self.queues)
-
-    def add(self, input: int, entry: SlotEntry) -> list[SlotEntry] | None:
-        """The slot that is full by it; None: it waits."""
-        self.queues[input].append(entry)
-        if not all(self.queues):
-            return None
-        slot = [queue.popleft() for queue in self.queues]
-        if _is_full(slot):
-            return slot
-        self.open.append(slot)
-        return None
-
-    def find(self, coordinates: tuple[str, int, int]) -> SlotEntry | None:
-        """What is kept of this record: itself, or the place of one that failed."""
-        entries = chain(*self.queues, *self.open)
-        return next((entry for entry in entries if entry.coordinates == coordinates), None)
-
-    def leave(self, latest_ms: int) -> list[SlotEntry | None] | None:
-        """Take out the slot that has waited longest, if that is since `latest_ms` or longer; None for what is missing.
-
-        A slot in which all have failed leaves too; there is nothing to tell of it.
-        """
-        while (since_ms := min(self._since(), default=None)) is not None and since_ms <= latest_ms:
-            at = next((at for at, slot in enumerate(self.open) if _since_of(slot) == since_ms), None)
-            slot = [queue.popleft() if queue else None for queue in self.queues] if at is None else self.open.pop(at)
-            good = [entry if entry is not None and entry.value is not None else None for entry in slot]
-            if any(good):
-                return good
-        return None
-
-    def _since(self) -> Iterator[int]:
-        """Of each slot that may leave next."""
-        yield from map(_since_of, self.open)
-        yield from (queue[0].since_ms for queue in self.queues if queue)
-
-    def fill(self, entry: SlotEntry) -> list[SlotEntry] | None:
-        """Put the replay of a record that failed in its place; the slot that is full by it, or None."""
-        for queue in self.queues:
-            for at, waiting in enumerate(queue):
-                if waiting.coordinates == entry.coordinates:
-                    queue[at] = entry
-                    return None
-        for number, slot in enumerate(self.open):
-            for at, waiting in enumerate(slot):
-                if waiting.coordinates == entry.coordinates:
-                    slot[at] = entry
-                    return self.open.pop(number) if _is_full(slot) else None
-        return None
-
-
-def waiting_since(value: Any, most: int) -> list[int]:
-    """Since when the slots of a key wait that have waited longest, from the value that is kept."""
-    queues, open = value
-    heads = [[_since_ms(entry) for entry in islice(queue, most)] for queue in queues]
-    by_place = [min(each for each in place if each is not None) for place in zip_longest(*heads)]
-    return nsmallest(most, [*by_place, *(min(map(_since_ms, slot)) for slot in open)])
-
-
-def _since_ms(entry: Sequence[Any]) -> int:
-    """What was kept by a version that noted no time has waited long enough."""
-    since_ms: int = entry[4] if len(entry) > 4 else 0
-    return since_ms
-
-
-def _since_of(slot: Sequence[SlotEntry]) -> int:
-    return min(entry.since_ms for entry in slot)
-
-
-def _is_full(slot: Sequence[SlotEntry]) -> bool:
-    return all(entry.value is not None for entry in slot)
-
-
 JOINED = "joined-from"  # header: topic, partition and offset of all records of a joined document, as JSON
 WHOLE_TOPIC = b""
-WHY_KEY = "by which its partner is known"
 
 
 @dataclass(frozen=True, slots=True)
 class JoinKeeper:
-    """One join of a stage. `reentry`: the topic of what comes back, of which the stage takes what is its own."""
+    """Keeps what waits in one join of a stage.
+
+    `reentry` is the topic of what comes back, of which the stage takes what is its own.
+    """
 
     source: Source
     join: Join
@@ -170,7 +67,8 @@ class JoinKeeper:
                 said[at] = RecordVerdict(was_read=True)  # it goes on as it is
                 continue
             if key is None:
-                said[at] = RecordVerdict(failure=self._failed("NoKey", f"the record has no {self.join.key}, {WHY_KEY}"))
+                why = f"the record has no {self.join.key}, by which its partner is known"
+                said[at] = RecordVerdict(failure=self._failed("NoKey", why))
                 continue
             waiting = slots.setdefault(key, Slots.of(len(self.join.inputs)))
             said[at] = self._joined(SlotEntry(*coordinates, read.values[at], now_ms), waiting, read.topics[at])
@@ -193,10 +91,9 @@ class JoinKeeper:
         return (first.topic, first.partition, first.offset) if first.topic in self.join.places else None
 
     def _was_joined(self, headers: Headers, coordinates: tuple[str, int, int]) -> bool:
-        """Whether what comes back has failed behind the join. A sender may have a header of that name too."""
-        text = next((value for name, value in reversed(headers) if name == JOINED), None)
-        joined, place = document_of(text), self.join.places[coordinates[0]]
-        return isinstance(joined, list) and joined[place : place + 1] == [[*coordinates]]
+        """Whether what comes back has failed behind the join."""
+        place = self.join.places[coordinates[0]]
+        return joined_from(headers)[place : place + 1] == [[*coordinates]]
 
     def _joined(self, entry: SlotEntry, waiting: Slots, read_from: str) -> RecordVerdict | None:
         """None: it goes on as it is, to fail where it is read. What comes back has its place, or is new."""
@@ -287,9 +184,118 @@ class JoinKeeper:
         return RecordFailure(ErrorCode.NOT_VALID, self.source.name, name, message)
 
 
+def joined_from(headers: Headers) -> list[Any]:
+    """What the newest header `JOINED` says; nothing where there is none. A sender may have one of that name too."""
+    found = document_of(next((value for name, value in reversed(headers) if name == JOINED), None))
+    return found if isinstance(found, list) else []
+
+
+class Slots:
+    """What waits of one key: a queue for each input, and slots in which one is missing because it failed."""
+
+    def __init__(self, queues: Sequence[Sequence[Any]], open: Sequence[Sequence[Any]] = ()) -> None:
+        self.queues = [deque(SlotEntry(*entry) for entry in queue) for queue in queues]
+        self.open = [[SlotEntry(*entry) for entry in slot] for slot in open]
+
+    @classmethod
+    def of(cls, inputs: int, value: Any = None) -> Self:
+        return cls([[] for _ in range(inputs)]) if value is None else cls(*value)
+
+    def to_value(self) -> list[Any]:
+        return [[list(queue) for queue in self.queues], self.open]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.open and not any(self.queues)
+
+    def add(self, input: int, entry: SlotEntry) -> list[SlotEntry] | None:
+        """The slot that is full by it; None: it waits."""
+        self.queues[input].append(entry)
+        if not all(self.queues):
+            return None
+        slot = [queue.popleft() for queue in self.queues]
+        if _is_full(slot):
+            return slot
+        self.open.append(slot)
+        return None
+
+    def find(self, coordinates: tuple[str, int, int]) -> SlotEntry | None:
+        """What is kept of this record: itself, or the place of one that failed."""
+        entries = chain(*self.queues, *self.open)
+        return next((entry for entry in entries if entry.coordinates == coordinates), None)
+
+    def leave(self, latest_ms: int) -> list[SlotEntry | None] | None:
+        """Take out the slot that has waited longest, if that is since `latest_ms` or longer; None for what is missing.
+
+        A slot in which all have failed leaves too; there is nothing to tell of it.
+        """
+        while (since_ms := min(self._since(), default=None)) is not None and since_ms <= latest_ms:
+            at = next((at for at, slot in enumerate(self.open) if _since_of(slot) == since_ms), None)
+            slot = [queue.popleft() if queue else None for queue in self.queues] if at is None else self.open.pop(at)
+            good = [entry if entry is not None and entry.value is not None else None for entry in slot]
+            if any(good):
+                return good
+        return None
+
+    def _since(self) -> Iterator[int]:
+        """Of each slot that may leave next."""
+        yield from map(_since_of, self.open)
+        yield from (queue[0].since_ms for queue in self.queues if queue)
+
+    def fill(self, entry: SlotEntry) -> list[SlotEntry] | None:
+        """Put the replay of a record that failed in its place; the slot that is full by it, or None."""
+        for queue in self.queues:
+            for at, waiting in enumerate(queue):
+                if waiting.coordinates == entry.coordinates:
+                    queue[at] = entry
+                    return None
+        for number, slot in enumerate(self.open):
+            for at, waiting in enumerate(slot):
+                if waiting.coordinates == entry.coordinates:
+                    slot[at] = entry
+                    return self.open.pop(number) if _is_full(slot) else None
+        return None
+
+
+class SlotEntry(NamedTuple):
+    """A record that waits, since the time of its batch. Without a value it is the place of one that failed."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: bytes | None
+    since_ms: int = 0
+
+    @property
+    def coordinates(self) -> tuple[str, int, int]:
+        return self[:3]
+
+
+def waiting_since(value: Any, most: int) -> list[int]:
+    """Since when the slots of a key wait that have waited longest, from the value that is kept."""
+    queues, open = value
+    heads = [[_since_ms(entry) for entry in islice(queue, most)] for queue in queues]
+    by_place = [min(each for each in place if each is not None) for place in zip_longest(*heads)]
+    return nsmallest(most, [*by_place, *(min(map(_since_ms, slot)) for slot in open)])
+
+
 def put_slots(state: ShardState, key: bytes, slots: Slots) -> None:
     """Keep what waits, unless nothing does."""
     if slots.is_empty:
         state.pop(key, None)
     else:
         state[key] = slots.to_value()
+
+
+def _since_ms(entry: Sequence[Any]) -> int:
+    """What was kept by a version that noted no time has waited long enough."""
+    since_ms: int = entry[4] if len(entry) > 4 else 0
+    return since_ms
+
+
+def _since_of(slot: Sequence[SlotEntry]) -> int:
+    return min(entry.since_ms for entry in slot)
+
+
+def _is_full(slot: Sequence[SlotEntry]) -> bool:
+    return all(entry.value is not None for entry in slot)

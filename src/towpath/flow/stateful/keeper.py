@@ -1,18 +1,15 @@
 """What an operator with state does, apart from Spark: says by what key records belong together, and decides.
 
-A tick: a record in the re-entry topic which says that something of a shard is due.
+A tick is a record in the re-entry topic which says that something of a shard is due. The driver appends ticks when it
+is time. They are read, counted, delivered and audited as all records are, so what happens when time passes has the
+guarantee of its flow. A tick more than needed finds nothing due, and is filtered.
 
-The driver appends them when it is time. They are read, counted, delivered and audited as all records are, so what
-happens when time passes has the guarantee of its flow. A tick more than needed finds nothing due, and is filtered.
-
-What a step with state keeps of one key, and when something of it is due. Pure.
-
-Parts of many records at once.
+`KeyState` is what a step with state keeps of one key, and when something of it is due. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import nsmallest
@@ -37,6 +34,11 @@ from towpath.log.record import Headers, NewRecord
 
 ShardState = dict[bytes, Any]  # by key; what msgpack can hold
 MOST_DUE = 64  # times of a shard that are told at once: so many ticks it can get before it tells again
+
+# Header: the key whose wake-up has failed. A replay wakes that key alone. It is the record's own, so it comes back.
+WOKEN = "woken-key"
+EXPIRY_PARTS = 10  # what expires is looked for so many times while it would take to
+LEAST_EXPIRY_MS = 1_000
 
 
 class StateKeeper(Protocol):
@@ -74,10 +76,6 @@ class TimedKeeper(Protocol):
         One tick serves one thing that is due, the earliest first. If nothing is due it has given nothing. Every verdict
         names its source (`by`), or the tick is taken for one that nobody knows.
         """
-
-
-# Header: the key whose wake-up has failed. A replay wakes that key alone. It is the record's own, so it comes back.
-WOKEN = "woken-key"
 
 
 class Tick(NamedTuple):
@@ -147,10 +145,6 @@ class Ticks:
         return number if number is not None and 0 <= number < self.shards else None
 
 
-EXPIRY_PARTS = 10  # what expires is looked for so many times while it would take to
-LEAST_EXPIRY_MS = 1_000
-
-
 class KeyState(NamedTuple):
     """The state as text, when it was last touched, and its alarm.
 
@@ -210,18 +204,14 @@ def due_times(state: ShardState, expire_ms: int | None) -> list[int]:
     alarms = nsmallest(MOST_DUE - 1, (kept.due_ms for kept in every if kept.due_ms is not None))
     if expire_ms is None:
         return alarms
-    expiring = _earliest(kept.expires_ms(expire_ms) for kept in every)
-    return alarms if expiring is None else sorted([*alarms, rounded_up(expiring, expire_ms)])
+    expiring = [time for kept in every if (time := kept.expires_ms(expire_ms)) is not None]
+    return sorted([*alarms, rounded_up(min(expiring), expire_ms)]) if expiring else alarms
 
 
 def rounded_up(time_ms: int, wait_ms: int) -> int:
     """A time at which to look for what has expired: seldom enough, compared with how long it takes to expire."""
     grain = max(LEAST_EXPIRY_MS, wait_ms // EXPIRY_PARTS)
     return -(-time_ms // grain) * grain
-
-
-def _earliest(times: Iterable[int | None]) -> int | None:
-    return min((time for time in times if time is not None), default=None)
 
 
 class RecordPartColumns:

@@ -1,8 +1,6 @@
-"""Calls a user's function with state. What it does to the state counts only if it succeeds.
+"""Calls a user's function with state, for records and for keys that are to be woken.
 
-Calls the function of a step for keys that are to be woken: a tick, a key.
-
-What a function with state may return.
+What a function does to the state counts only if it succeeds. It returns no document, one or several.
 """
 
 from __future__ import annotations
@@ -36,112 +34,15 @@ from towpath.flow.worker.breadcrumb import Breadcrumb, own_trail
 from towpath.flow.worker.records import VERDICT, RecordColumns, RecordVerdict, is_settled
 
 Document = dict[str, Any]
-
-
-def several(given: Any) -> list[Document]:
-    """Documents, none or one or several; `TypeError` for anything else.
-
-    What cannot go to another process raises here, where it is the failure of one record (see `Verdict.encode`).
-    """
-    if given is None:
-        return []
-    documents = [given] if type(given) is dict else given
-    if isinstance(documents, list | tuple) and all(type(one) is dict for one in documents):
-        pickle.dumps(documents)
-        return list(documents)
-    raise TypeError(f"gave {type(given).__name__}; a stateful step returns a dict, a list of dicts, or None")
-
-
 GIVEN = "given"
-
-
-@dataclass(slots=True)
-class Alarms:
-    """The alarms of one shard in one batch. What is due first is served first, and by key where that is the same."""
-
-    step: StatefulStep
-    state: ShardState
-    now_ms: int
-    trail: Breadcrumb | None = None
-    _due: list[tuple[int, bytes]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._due = [
-            (kept.due_ms, key)
-            for key, value in self.state.items()
-            if (kept := KeyState(*value)).due_ms is not None and kept.due_ms <= self.now_ms
-        ]
-        heapq.heapify(self._due)
-
-    def serve(self, ticks: Sequence[Tick]) -> list[RecordVerdict]:
-        said = [self._serve(tick) for tick in ticks]
-        if self.trail is not None:
-            self.trail.leave()
-        return said
-
-    def _serve(self, tick: Tick) -> RecordVerdict:
-        document = tick.document
-        known = None if document is None else document.get(GIVEN)
-        if isinstance(known, list) and all(type(one) is dict for one in known):
-            return self._gave(known)  # it has failed behind this step: the state knows, the documents are here
-        if document is None or known is not None or (tick.is_back and tick.key is None):
-            return self._spoiled()
-        woken = self._first() if tick.key is None else self._parked(tick.key)
-        if woken is None or self.step.on_wake is None:
-            return self._gave([])
-        return self._called(self.step.on_wake, tick, *woken)
-
-    def _gave(self, documents: list[dict[str, Any]]) -> RecordVerdict:
-        return RecordVerdict(given=documents, by=self.step.name, was_read=bool(documents))
-
-    def _spoiled(self) -> RecordVerdict:
-        """What it had given is in its value alone: woken again, it would be the alarm of another key."""
-        why = f"a tick that comes back has in {GIVEN!r} a list of the documents that were given, or names a key"
-        return RecordVerdict(
-            failure=RecordFailure(ErrorCode.NOT_VALID, self.step.name, "BadTick", why), by=self.step.name
-        )
-
-    def _first(self) -> tuple[bytes, KeyState, int] | None:
-        while self._due:
-            due_ms, key = heapq.heappop(self._due)
-            kept = KeyState.of(self.state.get(key))
-            if kept is not None and kept.due_ms == due_ms:
-                return key, kept, due_ms
-        return None
-
-    def _parked(self, key: bytes) -> tuple[bytes, KeyState, int] | None:
-        """What has failed before; nothing, where a record has set another alarm since."""
-        kept = KeyState.of(self.state.get(key))
-        return None if kept is None or kept.parked_ms is None else (key, kept, kept.parked_ms)
-
-    def _called(
-        self, on_wake: Callable[..., Any], tick: Tick, key: bytes, kept: KeyState, due_ms: int
-    ) -> RecordVerdict:
-        if self.trail is not None:
-            self.trail.at(*tick[:3])
-        mine = orjson.loads(kept.text)
-        moment = Moment(key, self.now_ms, *tick[:4], tick.key is not None, due_ms)
-        shown = {"key": key.decode("utf-8", "replace"), "due_ms": due_ms}
-        try:
-            documents = several(on_wake(mine, moment))
-            text, value = orjson.dumps(mine), orjson.dumps({**shown, GIVEN: documents})
-        except (KeyboardInterrupt, MemoryError):
-            raise
-        except BaseException as error:
-            self.state[key] = kept._replace(due_ms=None, parked_ms=due_ms).to_value()
-            failure = RecordFailure.of(ErrorCode.TRANSFORM_FAILED, self.step.name, error)
-            header = None if tick.key is not None else (WOKEN, key)
-            return RecordVerdict(failure=failure, value=orjson.dumps(shown), header=header, by=self.step.name)
-        put(self.state, key, KeyState(self.now_ms, text, moment.next_ms))
-        if moment.next_ms is not None and moment.next_ms <= self.now_ms:
-            heapq.heappush(self._due, (moment.next_ms, key))
-        # Should the tick fail behind this step, its error record has what was given: the state will not give it again.
-        return self._gave(documents)._replace(value=value if documents else None)
 
 
 @dataclass(frozen=True, slots=True)
 class StepKeeper:
-    """One step of a stage. `reentry`: the topic of what comes back, of which the stage takes what is its own."""
+    """Keeps the state of one step of a stage.
+
+    `reentry` is the topic of what comes back, of which the stage takes what is its own.
+    """
 
     source: Source
     step: StatefulStep
@@ -256,3 +157,100 @@ class StepKeeper:
     @property
     def _expire_ms(self) -> int | None:
         return None if self.step.expire_s is None else round(self.step.expire_s * 1000)
+
+
+@dataclass(slots=True)
+class Alarms:
+    """The alarms of one shard in one batch. What is due first is served first, and by key where that is the same."""
+
+    step: StatefulStep
+    state: ShardState
+    now_ms: int
+    trail: Breadcrumb | None = None
+    _due: list[tuple[int, bytes]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._due = [
+            (kept.due_ms, key)
+            for key, value in self.state.items()
+            if (kept := KeyState(*value)).due_ms is not None and kept.due_ms <= self.now_ms
+        ]
+        heapq.heapify(self._due)
+
+    def serve(self, ticks: Sequence[Tick]) -> list[RecordVerdict]:
+        said = [self._serve(tick) for tick in ticks]
+        if self.trail is not None:
+            self.trail.leave()
+        return said
+
+    def _serve(self, tick: Tick) -> RecordVerdict:
+        document = tick.document
+        known = None if document is None else document.get(GIVEN)
+        if isinstance(known, list) and all(type(one) is dict for one in known):
+            return self._gave(known)  # it has failed behind this step: the state knows, the documents are here
+        if document is None or known is not None or (tick.is_back and tick.key is None):
+            return self._spoiled()
+        woken = self._first() if tick.key is None else self._parked(tick.key)
+        if woken is None or self.step.on_wake is None:
+            return self._gave([])
+        return self._called(self.step.on_wake, tick, *woken)
+
+    def _gave(self, documents: list[dict[str, Any]]) -> RecordVerdict:
+        return RecordVerdict(given=documents, by=self.step.name, was_read=bool(documents))
+
+    def _spoiled(self) -> RecordVerdict:
+        """What it had given is in its value alone: woken again, it would be the alarm of another key."""
+        why = f"a tick that comes back has in {GIVEN!r} a list of the documents that were given, or names a key"
+        failure = RecordFailure(ErrorCode.NOT_VALID, self.step.name, "BadTick", why)
+        return RecordVerdict(failure=failure, by=self.step.name)
+
+    def _first(self) -> tuple[bytes, KeyState, int] | None:
+        while self._due:
+            due_ms, key = heapq.heappop(self._due)
+            kept = KeyState.of(self.state.get(key))
+            if kept is not None and kept.due_ms == due_ms:
+                return key, kept, due_ms
+        return None
+
+    def _parked(self, key: bytes) -> tuple[bytes, KeyState, int] | None:
+        """What has failed before; nothing, where a record has set another alarm since."""
+        kept = KeyState.of(self.state.get(key))
+        return None if kept is None or kept.parked_ms is None else (key, kept, kept.parked_ms)
+
+    def _called(
+        self, on_wake: Callable[..., Any], tick: Tick, key: bytes, kept: KeyState, due_ms: int
+    ) -> RecordVerdict:
+        if self.trail is not None:
+            self.trail.at(*tick[:3])
+        mine = orjson.loads(kept.text)
+        moment = Moment(key, self.now_ms, *tick[:4], tick.key is not None, due_ms)
+        shown = {"key": key.decode("utf-8", "replace"), "due_ms": due_ms}
+        try:
+            documents = several(on_wake(mine, moment))
+            text, value = orjson.dumps(mine), orjson.dumps({**shown, GIVEN: documents})
+        except (KeyboardInterrupt, MemoryError):
+            raise
+        except BaseException as error:
+            self.state[key] = kept._replace(due_ms=None, parked_ms=due_ms).to_value()
+            failure = RecordFailure.of(ErrorCode.TRANSFORM_FAILED, self.step.name, error)
+            header = None if tick.key is not None else (WOKEN, key)
+            return RecordVerdict(failure=failure, value=orjson.dumps(shown), header=header, by=self.step.name)
+        put(self.state, key, KeyState(self.now_ms, text, moment.next_ms))
+        if moment.next_ms is not None and moment.next_ms <= self.now_ms:
+            heapq.heappush(self._due, (moment.next_ms, key))
+        # Should the tick fail behind this step, its error record has what was given: the state will not give it again.
+        return self._gave(documents)._replace(value=value if documents else None)
+
+
+def several(given: Any) -> list[Document]:
+    """Documents, none or one or several; `TypeError` for anything else.
+
+    What cannot go to another process raises here, where it is the failure of one record (see `RecordVerdict.encode`).
+    """
+    if given is None:
+        return []
+    documents = [given] if type(given) is dict else given
+    if isinstance(documents, list | tuple) and all(type(one) is dict for one in documents):
+        pickle.dumps(documents)
+        return list(documents)
+    raise TypeError(f"gave {type(given).__name__}; a stateful step returns a dict, a list of dicts, or None")
