@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Page, expect
 from tests.support.chromium import People, Watched
 
+from towpath.access.sessions import SessionStore
 from towpath.runtime import Runtime
 
 MESSAGES = "/queue/messages"
@@ -87,7 +88,7 @@ def test_the_page_of_who_was_logged_out_goes_to_the_log_in(people: People, runti
     watched.allow("text/event-stream")  # which the log-in is not
     page = people.page("viewer", MESSAGES)
     with runtime.database.transaction() as tx:
-        runtime.access.sessions.end_all(tx, "viewer")
+        SessionStore(runtime.database).end_all(tx, "viewer")
     send(runtime, "secret")
     expect(page).to_have_url(re.compile("/login"))
     expect(page.get_by_text("secret")).to_have_count(0)

@@ -184,5 +184,5 @@ def test_a_copy_does_not_hold_retention_up(command: CommandLine, log: Log, elsew
     elsewhere.create_topic(clicks, 3, retention_s=1)
     command.ok("topic", "copy", clicks, "--to", elsewhere.url)
     elsewhere.append(clicks, [NewRecord(b"later, and old too", timestamp_ms=TIME_MS, partition=0)])
-    elsewhere.retention.expire(lambda tx, event: None)
+    elsewhere.expire(lambda tx, event: None)
     assert everything(elsewhere, clicks) == list[Record]()

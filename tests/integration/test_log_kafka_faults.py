@@ -19,7 +19,7 @@ from towpath.core import crash
 from towpath.core.crash import CrashPoint
 from towpath.errors import BadRecord, BadSettings, LogError, LogUnavailable, PartlyAppended, TransactionUnknown
 from towpath.log import NewRecord
-from towpath.log.kafka import topics as kafka_topics
+from towpath.log.kafka import topics
 from towpath.log.kafka.client import OWN_PROPERTIES
 from towpath.log.kafka.log import KafkaLog
 from towpath.settings import LogSettings
@@ -198,7 +198,7 @@ def test_batch_that_runs_out_of_time_says_what_is_known(
     broker: KafkaServer, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The broker stands still: it may or may not write later what it was sent."""
-    monkeypatch.setattr(kafka_topics, "TRUSTED_S", 60.0)
+    monkeypatch.setattr(topics, "TRUSTED_S", 60.0)
     with opened(broker.bootstrap) as patient:  # a broker that has just begun takes its time for the first topic
         patient.create_topic(name, 1)
         patient.append(name, new(b"first"))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.support.tables import by_hand, events, rows
 
-from towpath.admin.cleanup import fetched
+from towpath.admin.cleanup import fetched_files
 from towpath.admin.maintenance import Maintenance, caches
 from towpath.errors import NotWhileInUse, UnknownCleaning
 from towpath.log import NewRecord
@@ -111,7 +111,7 @@ def test_others_are_not_disturbed_unless_that_is_wanted(
     maintenance = Maintenance(runtime)
     with pytest.raises(NotWhileInUse, match=f"pid {neighbour.pid}"):
         maintenance.run("fetched-files", **BY)
-    assert fetched() != []
+    assert fetched_files() != []
     assert maintenance.run("fetched-files", force=True, **BY).done == {"removed": 1}
     is_sqlite = runtime.database.dialect == "sqlite"
     assert (maintenance.show("database").hindrance is not None) is is_sqlite

@@ -13,7 +13,7 @@ import pytest
 from towpath.errors import FetchFailed
 from towpath.spark import artifacts
 from towpath.spark.java import find_java
-from towpath.stack import search as elasticsearch_home
+from towpath.stack import search
 from towpath.stack.search import ElasticsearchServer
 from towpath.stack.server import Server
 from towpath.stack.user import current_user
@@ -76,9 +76,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_programs_that_a_cleaner_has_eaten_are_unpacked_again(whole: Path, own_cache: Path) -> None:
     java = find_java()
     own_cache.symlink_to(whole)
-    home = elasticsearch_home.install(current_user(), java, None)
+    home = search.install(current_user(), java, None)
     (home / "bin" / "elasticsearch-node").unlink()
-    assert elasticsearch_home.install(current_user(), java, None) == home
+    assert search.install(current_user(), java, None) == home
     assert (home / "bin" / "elasticsearch-node").exists()
 
 
@@ -88,5 +88,5 @@ def test_a_damaged_archive_is_not_unpacked(whole: Path, own_cache: Path) -> None
     content[1000] ^= 1
     own_cache.write_bytes(content)
     with pytest.raises(FetchFailed):
-        elasticsearch_home.install(current_user(), find_java(), None)
+        search.install(current_user(), find_java(), None)
     assert not own_cache.exists()

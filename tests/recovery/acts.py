@@ -18,7 +18,6 @@ from towpath.core.logs import configure
 from towpath.db.processes import leave_at_once
 from towpath.errors import ClaimLost, DuplicateMessage, ProcessDead, RequestDied
 from towpath.queue import GiveBack, Message, MessageState, janitor, outbox
-from towpath.queue import janitor as caretaker
 from towpath.queue.consumers import Worker
 from towpath.queue.states import TERMINAL
 from towpath.settings import LoggingSettings
@@ -40,7 +39,7 @@ def main() -> None:
     told = order()
     journal = Journal(Path(told["journal"]))
     # Small portions, so that a handful of messages passes a point more than once.
-    outbox.MOST_PER_COMMIT = caretaker.MOST_FREED_PER_COMMIT = janitor.MOST_PER_COMMIT = told["portion"]
+    outbox.MOST_PER_COMMIT = janitor.MOST_FREED_PER_COMMIT = janitor.MOST_PER_COMMIT = told["portion"]
     with _connect(told, journal) as runtime:
         ACTS[told["act"]](runtime, journal, told.get("args", {}))
 

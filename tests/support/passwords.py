@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from argon2 import PasswordHasher
 
-from towpath.access import users as password
+from towpath.access import users
 
-HASHER_OF_USERS = password.HASHER
+HASHER_OF_USERS = users.HASHER
 
 
 def quicken_passwords() -> None:
     """In this process. Its children hash as users' processes do, and read what is stored here."""
-    password.HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    users.HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

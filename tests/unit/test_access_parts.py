@@ -12,12 +12,12 @@ from tests.support.passwords import HASHER_OF_USERS
 from tests.support.roles import MAY
 from tests.support.sweep import sweep
 
-from towpath.access import users as password
+from towpath.access import users
 from towpath.access.changes import OUTCOME_MOVES, REQUEST_MOVES, ChangeOutcome, RequestState
-from towpath.access.keys import KeyToken, hashed, new_token, prefix_of
+from towpath.access.keys import KeyToken, hash_secret, new_token, prefix_of
 from towpath.access.login import LONGEST_WAIT_S, wait_s
 from towpath.access.roles import Principal, Role, Scope, check_role, check_scopes
-from towpath.access.users import check_password, check_user_name, fits, stored
+from towpath.access.users import check_password, check_user_name, hash_password, verify_password
 from towpath.errors import BadName, BadValue, NotAllowed
 from towpath.notify.model import MOVES as NOTICE_MOVES
 from towpath.notify.model import NoticeState
@@ -64,21 +64,21 @@ def test_names_that_no_user_may_have(name: str) -> None:
 
 
 def test_a_password_is_recognised_and_nothing_else() -> None:
-    kept = stored("correct horse battery")
-    assert fits("correct horse battery", kept)
-    assert not fits("correct horse batterx", kept)
-    assert not fits("", kept)
-    assert not fits("\ud800", kept)
-    assert not fits("correct horse battery", None)
+    kept = hash_password("correct horse battery")
+    assert verify_password("correct horse battery", kept)
+    assert not verify_password("correct horse batterx", kept)
+    assert not verify_password("", kept)
+    assert not verify_password("\ud800", kept)
+    assert not verify_password("correct horse battery", None)
     assert "correct" not in kept
-    assert stored("correct horse battery") != kept  # a salt of its own
+    assert hash_password("correct horse battery") != kept  # a salt of its own
 
 
 def test_a_guess_at_a_stored_password_costs_time_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(password, "HASHER", HASHER_OF_USERS)
-    kept = stored("correct horse battery")
+    monkeypatch.setattr(users, "HASHER", HASHER_OF_USERS)
+    kept = hash_password("correct horse battery")
     assert kept.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
-    assert fits("correct horse battery", kept)
+    assert verify_password("correct horse battery", kept)
 
 
 @pytest.mark.parametrize("text", ["", "short", "x" * 1025, "\ud800" * 12])
@@ -93,7 +93,7 @@ def test_a_key_is_found_by_how_it_begins_and_never_shown() -> None:
     assert len({token.text for token in tokens}) == 100
     for token in tokens:
         assert prefix_of(token.text) == token.prefix
-        assert len(hashed(token.text)) == 64
+        assert len(hash_secret(token.text)) == 64
         assert token.text not in repr(token)
 
 

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from tests.support.cli import CommandLine
 
-from towpath.admin import doctor as machine
-from towpath.admin import doctor as store
+from towpath.admin import doctor
 from towpath.admin.checks import CheckStatus, ok
 from towpath.errors import NotInstalled
 
@@ -82,8 +81,8 @@ def test_what_is_wrong_has_its_remedy(words: list[str], name: str, remedy: str, 
 
 
 def test_old_python() -> None:
-    assert machine.python((3, 10, 4)).health is CheckStatus.MISSING
-    assert machine.python((3, 11, 0)).health is CheckStatus.OK
+    assert doctor.python((3, 10, 4)).health is CheckStatus.MISSING
+    assert doctor.python((3, 11, 0)).health is CheckStatus.OK
 
 
 @pytest.mark.parametrize(
@@ -91,18 +90,18 @@ def test_old_python() -> None:
 )
 def test_java_versions(version: str, health: str, program: Program) -> None:
     program("java", java(version))
-    assert machine.java(is_needed=False).health == health
+    assert doctor.java(is_needed=False).health == health
 
 
 def test_a_java_that_does_not_work(program: Program) -> None:
     program("java", "sys.exit(1)")
-    assert machine.java(is_needed=True).health is CheckStatus.MISSING
+    assert doctor.java(is_needed=True).health is CheckStatus.MISSING
 
 
 def test_little_disk_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def with_free(free: int) -> CheckStatus:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free))
-        return machine.disk(tmp_path).health
+        return doctor.disk(tmp_path).health
 
     assert [with_free(n) for n in (10**7, 10**9, 10**11)] == [CheckStatus.MISSING, CheckStatus.WARNING, CheckStatus.OK]
 
@@ -111,7 +110,7 @@ def test_wake_ups_that_do_not_work_are_a_warning(tmp_path: Path, monkeypatch: py
     not_a_directory = tmp_path / f"towpath-{os.getuid()}"
     not_a_directory.write_text("")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert store._bells().health is CheckStatus.WARNING
+    assert doctor._bells().health is CheckStatus.WARNING
 
 
 def test_what_a_purpose_needs_is_missing_and_else_a_warning(command: CommandLine, program: Program) -> None:
@@ -143,7 +142,7 @@ def test_fix_installs_what_is_missing(
     fails_first: bool, command: CommandLine, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(machine, "postgres", lambda *, is_needed: ok("PostgreSQL server", "here"))
+    monkeypatch.setattr(doctor, "postgres", lambda *, is_needed: ok("PostgreSQL server", "here"))
     log = tmp_path / "apt.log"
     program("apt-get", apt_get(log, tmp_path / "bin" / "java", fails_first))
     ran = command.ok("doctor", "--for", "flows", "--fix")
@@ -172,7 +171,7 @@ def test_fix_that_fails_shows_the_last_lines(
     command: CommandLine, program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(machine, "postgres", lambda *, is_needed: ok("PostgreSQL server", "here"))
+    monkeypatch.setattr(doctor, "postgres", lambda *, is_needed: ok("PostgreSQL server", "here"))
     program("apt-get", "print('E: no network'); sys.exit(100)")
     ran = command("doctor", "--for", "flows", "--fix")
     assert ran.code == 1
@@ -183,8 +182,8 @@ def test_a_missing_postgresql_server(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(_: object) -> Path:
         raise NotInstalled("the PostgreSQL server", "pip install x")
 
-    monkeypatch.setattr(machine, "server_programs", none)
-    assert machine.postgres(is_needed=False).health is CheckStatus.WARNING
-    found = machine.postgres(is_needed=True)
+    monkeypatch.setattr(doctor, "server_programs", none)
+    assert doctor.postgres(is_needed=False).health is CheckStatus.WARNING
+    found = doctor.postgres(is_needed=True)
     assert (found.health, found.package) == (CheckStatus.MISSING, "postgresql")
     assert "pip install x" in found.remedy

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from towpath.admin import doctor as machine
+from towpath.admin import doctor
 from towpath.admin.checks import CheckStatus
 from towpath.errors import BadSettings, NotInstalled
 from towpath.spark import java
@@ -88,7 +88,7 @@ def test_a_setting_that_leads_nowhere_is_an_error(make_java: MakeJava, tmp_path:
 
 def test_doctor_names_a_setting_that_cannot_be_used(make_java: MakeJava) -> None:
     make_java("path", "17.0.1")
-    assert machine.java(is_needed=False).health is CheckStatus.OK
-    check = machine.java(is_needed=False, java_home=str(make_java("setting", "11.0.2")))
+    assert doctor.java(is_needed=False).health is CheckStatus.OK
+    check = doctor.java(is_needed=False, java_home=str(make_java("setting", "11.0.2")))
     assert check.health is CheckStatus.MISSING
     assert "spark.java_home" in check.found

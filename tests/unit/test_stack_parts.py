@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from towpath.errors import ServerFailed
-from towpath.stack import daemon as ports
-from towpath.stack import kafka as kafka_probe
+from towpath.stack import daemon, kafka
 from towpath.stack.daemon import ask, free_port, require_free
 from towpath.stack.model import ServerRecord
 from towpath.stack.server import LogFollower, explaining, reason, tail
@@ -29,8 +28,8 @@ def test_a_free_port_is_free_and_none_that_the_system_gives_to_clients() -> None
 
 def test_a_second_port_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     first = free_port()
-    monkeypatch.setattr(ports, "LOWEST", first)
-    monkeypatch.setattr(ports, "HIGHEST", first + 1)
+    monkeypatch.setattr(daemon, "LOWEST", first)
+    monkeypatch.setattr(daemon, "HIGHEST", first + 1)
     assert free_port() == first
     with pytest.raises(ServerFailed, match="port"):
         free_port(first)
@@ -114,11 +113,11 @@ def answering(answer: bytes) -> Iterator[int]:
 )
 def test_only_the_answer_of_a_broker_counts(answer: bytes, is_well: bool) -> None:
     with answering(answer) as port:
-        assert kafka_probe.answers(port) is is_well
+        assert kafka.answers(port) is is_well
 
 
 def test_nobody_there_is_no_answer() -> None:
-    assert not kafka_probe.answers(free_port())
+    assert not kafka.answers(free_port())
 
 
 @pytest.mark.parametrize(

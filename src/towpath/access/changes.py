@@ -1,6 +1,6 @@
 """Changes that are asked for over HTTP or from a terminal: each with its row in the trail, and made once.
 
-The acts, in order; after a crash between any two of them the same request with the same idempotency key goes on right:
+The steps, in order; after a crash between any two of them the same request with the same idempotency key goes on right:
 
 1. In one transaction: a row in the trail (`begun`) and the request (`running`, owned by this process).
 2. The change. Its own transaction also moves the row to `done` and the request to `made` (`alongside`).
@@ -11,13 +11,7 @@ Killed after 1, nothing was changed: the next one takes the request over, becaus
 only taken for dead cannot commit 2 any more: the request is not its own. Killed after 2, the change is not made again
 and 3 follows. Killed after 3, the kept answer is given.
 
-The table `access_request`: what was asked for with an idempotency key, and how far it is.
-
-The table `access_audit`: the trail of what was asked for in whose name, and what came of it.
-
-What came of a change that somebody asked for, and how far a request with an idempotency key is.
-
-docs/reference/access-states.md is held equal to this.
+docs/reference/access-states.md is held equal to the states and moves.
 """
 
 from __future__ import annotations
@@ -38,6 +32,9 @@ from towpath.db.database import Row, storable
 from towpath.db.event_log import alongside
 from towpath.db.processes import ProcessStore
 from towpath.errors import CommitUnknown, Refused, RequestReused, RequestRunning
+
+T = TypeVar("T")
+LONGEST = 500  # characters of each text in the trail
 
 
 class ChangeOutcome(StrEnum):
@@ -71,172 +68,8 @@ REQUEST_MOVES: Mapping[RequestState, frozenset[RequestState]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRequest:
-    """A request as its row has it."""
-
-    asked: str
-    state: RequestState
-    owner: str
-    status: int | None
-    answer: str | None
-    audit_seq: int
-
-
-class RequestStore:
-    """Reads and moves requests inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.access", "requests", database.dialect)
-
-    def take(self, tx: Transaction, who: str, key: str, *, asked: str, owner: str, audit_seq: int) -> bool:
-        """Whether it is this process's; false when it was taken before."""
-        params = {"who": who, "key": key, "asked": asked, "owner": owner, "audit_seq": audit_seq}
-        return bool(tx.rows(self._sql["take_request"], params))
-
-    def read(self, tx: Transaction, who: str, key: str) -> StoredRequest | None:
-        rows = tx.rows(self._sql["read_request"], {"who": who, "key": key})
-        if not rows:
-            return None
-        asked, state, *rest = rows[0]
-        return StoredRequest(asked, RequestState(state), *rest)
-
-    def take_over(
-        self, tx: Transaction, who: str, key: str, found: StoredRequest, *, owner: str, audit_seq: int
-    ) -> bool:
-        """Whether it is this process's now."""
-        params = {"who": who, "key": key, "owner": owner, "audit_seq": audit_seq}
-        before = {"before": found.owner, "audit_before": found.audit_seq}
-        return bool(tx.rows(self._sql["take_over_request"], params | before))
-
-    def made(self, tx: Transaction, who: str, key: str, *, owner: str, audit_seq: int) -> bool:
-        params = {"who": who, "key": key, "owner": owner, "audit_seq": audit_seq}
-        return bool(tx.rows(self._sql["make_request"], params))
-
-    def answered(self, tx: Transaction, who: str, key: str, audit_seq: int, status: int, answer: str) -> bool:
-        params = {"who": who, "key": key, "audit_seq": audit_seq, "status": status, "answer": answer}
-        return bool(tx.rows(self._sql["answer_request"], params))
-
-    def let_go(self, tx: Transaction, who: str, key: str, audit_seq: int) -> None:
-        tx.run(self._sql["let_go_of_request"], {"who": who, "key": key, "audit_seq": audit_seq})
-
-    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
-        return tx.run(self._sql["forget_requests"], {"older_than": older_than_us, "limit": limit})
-
-
-LONGEST = 500
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRequest:
-    """What somebody asks for: who, how they were known, what, about what, in which request."""
-
-    who: str
-    by: str
-    what: str
-    subject: str
-    request: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """A row of the trail."""
-
-    seq: int
-    at: datetime
-    who: str
-    by: str
-    what: str
-    subject: str
-    outcome: ChangeOutcome
-    reason: str
-    request: str
-
-
-class AuditStore:
-    """Writes and reads the trail inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.access", "audit", database.dialect)
-
-    def add(
-        self, tx: Transaction, asked: AuditRequest, outcome: ChangeOutcome = ChangeOutcome.BEGUN, reason: str = ""
-    ) -> int:
-        """A new row; returns its number."""
-        params = {
-            "who": storable(asked.who)[:LONGEST],
-            "known_by": storable(asked.by)[:LONGEST],
-            "what": storable(asked.what)[:LONGEST],
-            "subject": storable(asked.subject)[:LONGEST],
-            "outcome": outcome,
-            "reason": storable(reason)[:LONGEST],
-            "request": storable(asked.request)[:LONGEST],
-        }
-        return int(tx.rows(self._sql["add_row"], params)[0][0])
-
-    def end(self, tx: Transaction, seq: int, outcome: ChangeOutcome, reason: str = "") -> bool:
-        """What came of it; false when that was known before."""
-        params = {"seq": seq, "outcome": outcome, "reason": storable(reason)[:LONGEST]}
-        return bool(tx.rows(self._sql["end_row"], params))
-
-    def page(
-        self, tx: Transaction, *, limit: int, before: int | None, who: str | None, subject: str | None
-    ) -> list[AuditRow]:
-        """The newest first; by person or by what it is about."""
-        # A query for each filter, since one for all could use no index.
-        query = "list_rows_of_subject" if subject else "list_rows_of_who" if who else "list_rows"
-        named = {
-            "who": None if who is None else storable(who),
-            "subject": None if subject is None else storable(subject),
-        }
-        return [_row(row) for row in tx.rows(self._sql[query], {"limit": limit, "before": before, **named})]
-
-    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
-        return tx.run(self._sql["forget_rows"], {"older_than": older_than_us, "limit": limit})
-
-
-def _row(row: Row) -> AuditRow:
-    seq, at, who, by, what, subject, outcome, reason, request = row
-    return AuditRow(seq, to_datetime(at), who, by, what, subject, ChangeOutcome(outcome), reason, request)
-
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Idempotency:
-    """The key that came with a request, and what was asked with it, as one hash."""
-
-    key: str
-    asked: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeAnswer:
-    """What is said to whoever asked."""
-
-    status: int
-    body: str
-    is_repeated: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class RequestedChange(Generic[T]):
-    """What is to be done, and how the answer is found.
-
-    `show` gets what `act` returned, or None when the change was made before and only the answer was lost. An answer
-    that holds a secret is not kept. A change of several transactions is begun again when it was cut off: doing that
-    must do no harm.
-    """
-
-    act: Callable[[], T]
-    show: Callable[[T | None], ChangeAnswer]
-    is_secret: bool = False
-    is_repeatable: bool = False
-
-
 class ChangeService:
-    """Makes changes in the name of somebody."""
+    """Makes changes in the name of a principal, each with its row in the trail."""
 
     def __init__(self, database: Database, process_id: Callable[[], str]) -> None:
         self._database = database
@@ -252,11 +85,11 @@ class ChangeService:
         """A change in this block has its row in the trail."""
         with self._database.transaction() as tx:
             seq = self._audit.add(tx, asked)
-        with self._ended(seq), alongside(lambda tx: self._done(tx, seq)):
+        with self._ended(seq), alongside(lambda tx: self._audit.end(tx, seq, ChangeOutcome.DONE)):
             yield
 
     def refused(self, asked: AuditRequest, reason: str) -> None:
-        """Somebody asked for something that is not allowed, or cannot be."""
+        """Note in the trail that a request was refused."""
         with self._database.transaction() as tx:
             self._audit.add(tx, asked, ChangeOutcome.REFUSED, reason)
 
@@ -280,17 +113,29 @@ class ChangeService:
         if found is not None:
             return self._again(asked.who, idempotency.key, found, change)
         crash.here(CrashPoint.REQUEST_TAKEN)
-        hold = _Hold(self, asked.who, idempotency.key, seq)
+        who, key, is_made = asked.who, idempotency.key, threading.Event()
+
+        def note(tx: Transaction) -> None:
+            """Note the change in the transaction that makes it; of several the first counts. An error undoes it."""
+            if is_made.is_set():
+                return
+            if not self._requests.made(tx, who, key, owner=self._process_id(), audit_seq=seq):
+                raise RequestRunning(key)
+            self._audit.end(tx, seq, ChangeOutcome.DONE)
+            tx.after_commit(is_made.set)
+
         try:
-            with self._ended(seq), alongside(hold.made):
+            with self._ended(seq), alongside(note):
                 made = change.act()
         except CommitUnknown:
             raise  # the request says what became of it, to whoever asks again
         except BaseException:
-            hold.let_go()
+            if not is_made.is_set():  # nothing was changed
+                with self._database.single() as tx:
+                    self._requests.let_go(tx, who, key, seq)
             raise
         crash.here(CrashPoint.REQUEST_MADE)
-        return self._keep(asked.who, idempotency.key, seq, change.show(made), change.is_secret)
+        return self._keep(who, key, seq, change.show(made), change.is_secret)
 
     def _take(self, asked: AuditRequest, idempotency: Idempotency) -> tuple[int, StoredRequest | None]:
         """The row in the trail of a request that is ours now; or one that was made before."""
@@ -314,7 +159,7 @@ class ChangeService:
             return seq, None
 
     def _dead_owner(self, who: str, key: str) -> str | None:
-        """The process that was at it, if it is dead. Asked before anything is locked: it may be in another file."""
+        """The process that ran the request, if it is dead. Asked before locking: it may be in another file."""
         with self._database.glance() as tx:
             found = self._requests.read(tx, who, key)
         if found is None or found.state is not RequestState.RUNNING:
@@ -365,38 +210,160 @@ class ChangeService:
         with self._database.single() as tx:
             self._audit.end(tx, seq, outcome, reason)
 
-    def _done(self, tx: Transaction, seq: int) -> None:
-        self._audit.end(tx, seq, ChangeOutcome.DONE)
 
-    def request_made(self, tx: Transaction, who: str, key: str, seq: int) -> None:
-        """In the transaction that makes the change; what it raises undoes the change."""
-        if not self._requests.made(tx, who, key, owner=self._process_id(), audit_seq=seq):
-            raise RequestRunning(key)
-        self._done(tx, seq)
+@dataclass(frozen=True, slots=True)
+class RequestedChange(Generic[T]):
+    """The change to make, and how its answer is found.
 
-    def let_go(self, who: str, key: str, seq: int) -> None:
-        with self._database.single() as tx:
-            self._requests.let_go(tx, who, key, seq)
+    `show` gets what `act` returned, or None when the change was made before and only the answer was lost. An answer
+    that holds a secret is not kept. A change of several transactions is begun again when it was cut off: doing that
+    must do no harm.
+    """
+
+    act: Callable[[], T]
+    show: Callable[[T | None], ChangeAnswer]
+    is_secret: bool = False
+    is_repeatable: bool = False
 
 
-class _Hold:
-    """A request that this thread is at."""
+@dataclass(frozen=True, slots=True)
+class ChangeAnswer:
+    """What the caller is answered."""
 
-    def __init__(self, changes: ChangeService, who: str, key: str, seq: int) -> None:
-        self._changes = changes
-        self._place = (who, key, seq)
-        self._is_made = False
+    status: int
+    body: str
+    is_repeated: bool = False
 
-    def made(self, tx: Transaction) -> None:
-        """Also for a change of several transactions: the first one counts."""
-        if not self._is_made:
-            self._changes.request_made(tx, *self._place)
-            tx.after_commit(self._note)
 
-    def let_go(self) -> None:
-        """Nothing was changed."""
-        if not self._is_made:
-            self._changes.let_go(*self._place)
+@dataclass(frozen=True, slots=True)
+class Idempotency:
+    """The key that came with a request, and what was asked with it, as one hash."""
 
-    def _note(self) -> None:
-        self._is_made = True
+    key: str
+    asked: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """A request as the trail has it: who asks, how they were recognised, for what, about what."""
+
+    who: str
+    by: str
+    what: str
+    subject: str
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """A row of the trail."""
+
+    seq: int
+    at: datetime
+    who: str
+    by: str
+    what: str
+    subject: str
+    outcome: ChangeOutcome
+    reason: str
+    request: str
+
+
+class AuditStore:
+    """`access_audit`: what was asked for and what came of it, inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.access", "audit", database.dialect)
+
+    def add(
+        self, tx: Transaction, asked: AuditRequest, outcome: ChangeOutcome = ChangeOutcome.BEGUN, reason: str = ""
+    ) -> int:
+        """A new row; returns its number."""
+        params = {
+            "who": storable(asked.who)[:LONGEST],
+            "known_by": storable(asked.by)[:LONGEST],
+            "what": storable(asked.what)[:LONGEST],
+            "subject": storable(asked.subject)[:LONGEST],
+            "outcome": outcome,
+            "reason": storable(reason)[:LONGEST],
+            "request": storable(asked.request)[:LONGEST],
+        }
+        return int(tx.rows(self._sql["add_row"], params)[0][0])
+
+    def end(self, tx: Transaction, seq: int, outcome: ChangeOutcome, reason: str = "") -> None:
+        """Note what came of it, unless that is known already."""
+        params = {"seq": seq, "outcome": outcome, "reason": storable(reason)[:LONGEST]}
+        tx.rows(self._sql["end_row"], params)
+
+    def page(
+        self, tx: Transaction, *, limit: int, before: int | None, who: str | None, subject: str | None
+    ) -> list[AuditRow]:
+        """The newest first; by person or by what it is about."""
+        # A query for each filter, since one for all could use no index.
+        query = "list_rows_of_subject" if subject else "list_rows_of_who" if who else "list_rows"
+        named = {
+            "who": None if who is None else storable(who),
+            "subject": None if subject is None else storable(subject),
+        }
+        return [_row(row) for row in tx.rows(self._sql[query], {"limit": limit, "before": before, **named})]
+
+    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
+        return tx.run(self._sql["forget_rows"], {"older_than": older_than_us, "limit": limit})
+
+
+class RequestStore:
+    """`access_request`: requests with an idempotency key, inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.access", "requests", database.dialect)
+
+    def take(self, tx: Transaction, who: str, key: str, *, asked: str, owner: str, audit_seq: int) -> bool:
+        """Whether it is this process's; false when it was taken before."""
+        params = {"who": who, "key": key, "asked": asked, "owner": owner, "audit_seq": audit_seq}
+        return bool(tx.rows(self._sql["take_request"], params))
+
+    def read(self, tx: Transaction, who: str, key: str) -> StoredRequest | None:
+        rows = tx.rows(self._sql["read_request"], {"who": who, "key": key})
+        if not rows:
+            return None
+        asked, state, *rest = rows[0]
+        return StoredRequest(asked, RequestState(state), *rest)
+
+    def take_over(
+        self, tx: Transaction, who: str, key: str, found: StoredRequest, *, owner: str, audit_seq: int
+    ) -> bool:
+        """Whether it is this process's now."""
+        params = {"who": who, "key": key, "owner": owner, "audit_seq": audit_seq}
+        before = {"before": found.owner, "audit_before": found.audit_seq}
+        return bool(tx.rows(self._sql["take_over_request"], params | before))
+
+    def made(self, tx: Transaction, who: str, key: str, *, owner: str, audit_seq: int) -> bool:
+        params = {"who": who, "key": key, "owner": owner, "audit_seq": audit_seq}
+        return bool(tx.rows(self._sql["make_request"], params))
+
+    def answered(self, tx: Transaction, who: str, key: str, audit_seq: int, status: int, answer: str) -> None:
+        params = {"who": who, "key": key, "audit_seq": audit_seq, "status": status, "answer": answer}
+        tx.rows(self._sql["answer_request"], params)
+
+    def let_go(self, tx: Transaction, who: str, key: str, audit_seq: int) -> None:
+        tx.run(self._sql["let_go_of_request"], {"who": who, "key": key, "audit_seq": audit_seq})
+
+    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
+        return tx.run(self._sql["forget_requests"], {"older_than": older_than_us, "limit": limit})
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    """A request as its row has it."""
+
+    asked: str
+    state: RequestState
+    owner: str
+    status: int | None
+    answer: str | None
+    audit_seq: int
+
+
+def _row(row: Row) -> AuditRow:
+    seq, at, who, by, what, subject, outcome, reason, request = row
+    return AuditRow(seq, to_datetime(at), who, by, what, subject, ChangeOutcome(outcome), reason, request)

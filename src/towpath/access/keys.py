@@ -1,9 +1,7 @@
-"""API keys: how they are made, and one as its row has it.
+"""API keys and their table `access_key`.
 
 A key is `tp_<prefix>_<secret>`. The prefix names it among people; what it hashes to is kept, the key itself nowhere.
 The secret has 256 random bits, so that a fast hash is enough: nobody can try them all.
-
-The table `access_key`.
 """
 
 from __future__ import annotations
@@ -27,36 +25,13 @@ from towpath.errors import BadValue, KeyEnded, UnknownKey
 
 _ALPHABET = string.ascii_lowercase + string.digits
 _KEY = re.compile(r"(tp_[a-z0-9]{8})_[A-Za-z0-9_-]{43}")
-
-
-class KeyToken(NamedTuple):
-    """A key in full. Shown once, to whoever asked for it."""
-
-    text: str
-    prefix: str
-
-    def __repr__(self) -> str:
-        return f"Token({self.prefix}_…)"
-
-
-def new_token() -> KeyToken:
-    prefix = "tp_" + "".join(secrets.choice(_ALPHABET) for _ in range(8))
-    return KeyToken(f"{prefix}_{secrets.token_urlsafe(32)}", prefix)
-
-
-def prefix_of(text: str) -> str | None:
-    """By what to look for the key; none: it cannot be one."""
-    found = _KEY.fullmatch(text)
-    return found[1] if found else None
-
-
-def hashed(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+LEAST_NAMED = 7  # of how a key begins: a slip must not name one by chance
+_NO_ID = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key without what opens anything."""
+    """A key as its row has it, without the secret."""
 
     seq: int
     id: str
@@ -99,16 +74,22 @@ class ApiKey:
         return cls(*values)
 
 
-LEAST_NAMED = 7  # of how a key begins: a slip must not name one by chance
-_NO_ID = "00000000-0000-0000-0000-000000000000"
-
-
 class KeyAndUser(NamedTuple):
-    """What has to be known to let a key in."""
+    """A key, and what is needed to decide whether it is accepted."""
 
     key: ApiKey
     role: Role
     is_enabled: bool
+
+
+class KeyToken(NamedTuple):
+    """A new key in full, which is shown only once."""
+
+    text: str
+    prefix: str
+
+    def __repr__(self) -> str:
+        return f"Token({self.prefix}_…)"
 
 
 class KeyStore:
@@ -131,7 +112,7 @@ class KeyStore:
         params = {
             "id": str(uuid4()),
             "prefix": token.prefix,
-            "hash": hashed(token.text),
+            "hash": hash_secret(token.text),
             "user_name": user,
             "label": storable(label),
             "scopes": json.dumps(list(scopes)),
@@ -160,8 +141,10 @@ class KeyStore:
 
     def page(self, tx: Transaction, *, limit: int, before: int | None, user: str | None) -> list[ApiKey]:
         """The newest first; `before` is the `seq` of the last one of the page before."""
-        query = "list_keys" if user is None else "list_keys_of_user"
-        params = {"limit": limit, "before": before} | ({} if user is None else {"user_name": user})
+        params: dict[str, Any] = {"limit": limit, "before": before}
+        query = "list_keys"
+        if user is not None:
+            query, params["user_name"] = "list_keys_of_user", user
         return [ApiKey.from_row(row) for row in tx.rows(self._sql[query], params)]
 
     def revoke(self, tx: Transaction, key: ApiKey, revoked_by: str) -> ApiKey:
@@ -172,6 +155,21 @@ class KeyStore:
 
     def note_use(self, tx: Transaction, key_id: str, not_since_us: int) -> None:
         tx.run(self._sql["note_use"], {"id": key_id, "not_since": not_since_us})
+
+
+def new_token() -> KeyToken:
+    prefix = "tp_" + "".join(secrets.choice(_ALPHABET) for _ in range(8))
+    return KeyToken(f"{prefix}_{secrets.token_urlsafe(32)}", prefix)
+
+
+def prefix_of(text: str) -> str | None:
+    """The prefix by which a key is found; None when the text cannot be a key."""
+    found = _KEY.fullmatch(text)
+    return found[1] if found else None
+
+
+def hash_secret(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _id_or_none(text: str) -> str:

@@ -1,7 +1,4 @@
-"""Roles of users, scopes of keys, and which scopes a role has.
-
-In whose name a request is made, and what that person may do by the way they came.
-"""
+"""Roles of users, scopes of keys, which scopes a role has, and the principal in whose name a request is made."""
 
 from __future__ import annotations
 
@@ -78,7 +75,7 @@ def check_scopes(texts: Iterable[str], role: Role) -> tuple[Scope, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who was recognised."""
+    """The authenticated caller of a request, and what it may do."""
 
     name: str
     role: Role

@@ -1,7 +1,4 @@
-"""Users, keys and the trail of one database: what `runtime.access` is.
-
-Deletes what is past its time: rows of the trail, answers to requests, failed log-ins, sessions and links.
-"""
+"""Users, keys and the audit trail of one database, and the janitor that deletes what is past its time."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from towpath.access.keys import ApiKey, KeyStore, KeyToken, new_token
 from towpath.access.login import LogIn, Throttle
 from towpath.access.roles import Role, check_role, check_scopes
 from towpath.access.sessions import Sessions, SessionStore
-from towpath.access.users import User, UserStore, check_user_name, stored
+from towpath.access.users import User, UserStore, check_user_name, hash_password
 from towpath.blocks.service import BlockStore
 from towpath.core.clock import MICROS, to_micros
 from towpath.core.events import Event, EventKind, Events
@@ -24,60 +21,13 @@ from towpath.db.event_log import EventLog, check_who, check_why, commit_by_hand
 from towpath.errors import BadValue, LastAdmin
 from towpath.settings import AccessSettings
 
-MOST_PER_COMMIT = 2_000
-
-
-class AccessJanitor(Service):
-    """Runs in every process that answers requests; two at once only share the work."""
-
-    name = "access janitor"
-
-    def __init__(self, database: Database, settings: AccessSettings, events: Events) -> None:
-        super().__init__(events)
-        self._database = database
-        self._settings = settings
-        self._audit = AuditStore(database)
-        self._requests = RequestStore(database)
-        self._throttle = Throttle(database, settings)
-        self._sessions = SessionStore(database)
-        self._blocks = BlockStore(database)
-
-    def run_once(self) -> RoundResult:
-        return RoundResult(sum(self.clean().values()), self._settings.janitor_s)
-
-    def clean(self) -> dict[str, int]:
-        """Delete all that is past its time; returns how much of what."""
-        settings = self._settings
-        ages_s = (settings.audit_retention_s, settings.request_retention_s, settings.block_retention_s)
-        audit_us, request_us, block_us = (
-            None if age_s is None else self._database.now() - int(age_s * MICROS) for age_s in ages_s
-        )
-        return {
-            "audit": 0 if audit_us is None else self._all(lambda tx, most: self._audit.forget(tx, audit_us, most)),
-            "requests": self._all(lambda tx, most: self._requests.forget(tx, request_us or 0, most)),
-            "failures": self._all(self._throttle.forget),
-            "sessions": self._all(self._sessions.forget),
-            "links": self._all(self._sessions.forget_links),
-            "blocks": 0 if block_us is None else self._all(lambda tx, most: self._blocks.forget(tx, block_us, most)),
-        }
-
-    def _all(self, forget: Callable[[Transaction, int], int]) -> int:
-        total = 0
-        while True:
-            with self._database.single() as tx:
-                deleted = forget(tx, MOST_PER_COMMIT)
-            total += deleted
-            if deleted < MOST_PER_COMMIT or self.is_stopping:
-                return total
-
-
 T = TypeVar("T")
-
+MOST_PER_COMMIT = 2_000
 LONGEST_LABEL = 100
 
 
 class AccessService:
-    """Who may do what. Each change is one transaction with its event, in the name of a person and with a reason."""
+    """What `runtime.access` is. Each change is one transaction with its event, in a person's name and with a reason."""
 
     def __init__(
         self,
@@ -96,6 +46,7 @@ class AccessService:
         self._event_log = event_log
         self._users = UserStore(database)
         self._keys = KeyStore(database)
+        self._sessions = SessionStore(database)
         self._audit = AuditStore(database)
 
     # Users
@@ -106,18 +57,18 @@ class AccessService:
             return self._users.all(tx)
 
     def user(self, name: str) -> User:
-        """One of them; raises `UnknownUser`."""
+        """The user of that name; raises `UnknownUser`."""
         with self._database.glance() as tx:
             return self._users.read(tx, name)
 
     def add_user(self, name: str, role: Role | str, *, who: str, why: str, password: str | None = None) -> User:
         """A new user; without a password they can use keys only."""
         name, role = check_user_name(name), check_role(role)
-        kept = None if password is None else stored(password)
+        kept = None if password is None else hash_password(password)
         return self._change_user(name, "added", who, why, lambda tx: self._users.add(tx, name, role, kept), role=role)
 
     def set_role(self, name: str, role: Role | str, *, who: str, why: str) -> User:
-        """Another role. It counts at once, also for keys that there are."""
+        """Give a user another role. It applies at once, also to existing keys."""
         role = check_role(role)
 
         def act(tx: Transaction) -> User:
@@ -128,17 +79,17 @@ class AccessService:
         return self._change_user(name, "role", who, why, act, role=role)
 
     def set_password(self, name: str, password: str, *, who: str, why: str) -> User:
-        """A new password. Whoever is logged in under that name has to do so again."""
-        kept = stored(password)
+        """Set a new password. Browser sessions of the user end."""
+        kept = hash_password(password)
 
         def act(tx: Transaction) -> User:
-            self.sessions.end_all(tx, name)
+            self._sessions.end_all(tx, name)
             return self._users.set_password(tx, name, kept)
 
         return self._change_user(name, "password", who, why, act)
 
     def disable_user(self, name: str, *, who: str, why: str) -> User:
-        """They and their keys open nothing from now on. Their rows stay: the trail names them."""
+        """Disable a user and all their keys. Their rows stay, because the trail names them."""
 
         def act(tx: Transaction) -> User:
             self._keep_an_admin(tx, name)
@@ -147,7 +98,7 @@ class AccessService:
         return self._change_user(name, "disabled", who, why, act)
 
     def enable_user(self, name: str, *, who: str, why: str) -> User:
-        """They may use Towpath again, with the password and the keys that they had."""
+        """Enable a user again, with the password and the keys that they had."""
         return self._change_user(name, "enabled", who, why, lambda tx: self._users.enable(tx, name))
 
     def _keep_an_admin(self, tx: Transaction, name: str) -> None:
@@ -196,7 +147,7 @@ class AccessService:
         return self._change(Event(EventKind.KEY_CHANGED_BY_HAND, token.prefix, who, why, data), act), token
 
     def revoke_key(self, text: str, *, who: str, why: str) -> ApiKey:
-        """It opens nothing from now on; raises `KeyEnded` when that was so before."""
+        """Revoke a key; raises `KeyEnded` when it was revoked already."""
         key = self.key(text)
         event = Event(EventKind.KEY_CHANGED_BY_HAND, key.prefix, who, why, {"what": "revoked", "user": key.user})
         return self._change(event, lambda tx: self._keys.revoke(tx, key, who))
@@ -240,3 +191,50 @@ class AccessService:
             return made
 
         return commit_by_hand(self._database, both)
+
+
+class AccessJanitor(Service):
+    """Deletes rows of the trail, answers to requests, failed log-ins, sessions, links and catches of block rules.
+
+    Runs in every process that answers requests; two at once only share the work.
+    """
+
+    name = "access janitor"
+
+    def __init__(self, database: Database, settings: AccessSettings, events: Events) -> None:
+        super().__init__(events)
+        self._database = database
+        self._settings = settings
+        self._audit = AuditStore(database)
+        self._requests = RequestStore(database)
+        self._throttle = Throttle(database, settings)
+        self._sessions = SessionStore(database)
+        self._blocks = BlockStore(database)
+
+    def run_once(self) -> RoundResult:
+        return RoundResult(sum(self.clean().values()), self._settings.janitor_s)
+
+    def clean(self) -> dict[str, int]:
+        """Delete all that is past its time; returns how much of what."""
+        settings = self._settings
+        ages_s = (settings.audit_retention_s, settings.request_retention_s, settings.block_retention_s)
+        audit_us, request_us, block_us = (
+            None if age_s is None else self._database.now() - int(age_s * MICROS) for age_s in ages_s
+        )
+        return {
+            "audit": 0 if audit_us is None else self._all(lambda tx, most: self._audit.forget(tx, audit_us, most)),
+            "requests": self._all(lambda tx, most: self._requests.forget(tx, request_us or 0, most)),
+            "failures": self._all(self._throttle.forget),
+            "sessions": self._all(self._sessions.forget),
+            "links": self._all(self._sessions.forget_links),
+            "blocks": 0 if block_us is None else self._all(lambda tx, most: self._blocks.forget(tx, block_us, most)),
+        }
+
+    def _all(self, forget: Callable[[Transaction, int], int]) -> int:
+        total = 0
+        while True:
+            with self._database.single() as tx:
+                deleted = forget(tx, MOST_PER_COMMIT)
+            total += deleted
+            if deleted < MOST_PER_COMMIT or self.is_stopping:
+                return total

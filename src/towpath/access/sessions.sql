@@ -28,8 +28,8 @@ select $columns from access_session where user_name = :user_name and expires_at 
 delete from access_session where id = :id;
 
 -- name: end_sessions_of_user
--- None of a user's sessions counts any more, but the one that is named.
-delete from access_session where user_name = :user_name and id <> :but;
+-- End all sessions of a user.
+delete from access_session where user_name = :user_name;
 
 -- name: forget_sessions
 -- Delete some sessions that have ended.

@@ -1,9 +1,4 @@
-"""A user as the row has it.
-
-The table `access_user`.
-
-Passwords as they are stored: by argon2id, with a salt of their own, and with the parameters, which can grow.
-"""
+"""Users, their table `access_user`, and their passwords: argon2id, salted, with parameters that can grow."""
 
 from __future__ import annotations
 
@@ -22,19 +17,16 @@ from towpath.db import Database, Queries, Transaction
 from towpath.db.database import Row
 from towpath.errors import BadName, BadValue, UnknownUser, UserExists
 
+SHORTEST = 12  # characters of a password
+LONGEST_BYTES = 1024
+# The second choice of RFC 9106, for memory that is shared: 64 MiB, about a tenth of a second for each try.
+HASHER = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._@+-]{0,79}")
-
-
-def check_user_name(name: str) -> str:
-    """The name, if a user may have it; case counts."""
-    if not _NAME.fullmatch(name):
-        raise BadName(f"{name!r} is not a usable name: 1 to 80 letters, digits and . _ @ + -, the first no sign")
-    return name
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who may use Towpath over HTTP."""
+    """A person or program that may use Towpath over HTTP."""
 
     name: str
     role: Role
@@ -83,7 +75,7 @@ class UserStore:
         return User.from_row(rows[0])
 
     def read(self, tx: Transaction, name: str) -> User:
-        """One of them; raises `UnknownUser`."""
+        """The user of that name; raises `UnknownUser`."""
         return self._one(tx, "read_user", name)
 
     def find(self, tx: Transaction, name: str) -> User | None:
@@ -94,7 +86,7 @@ class UserStore:
         return [User.from_row(row) for row in tx.rows(self._sql["list_users"], {})]
 
     def admins(self, tx: Transaction) -> list[str]:
-        """Admins who are enabled, whom nobody else changes until the transaction ends."""
+        """Enabled admins, locked until the transaction ends."""
         return [row[0] for row in tx.rows(self._sql["lock_admins"], {})]
 
     def set_role(self, tx: Transaction, name: str, role: Role) -> User:
@@ -116,11 +108,11 @@ class UserStore:
         return User.from_row(rows[0])
 
 
-SHORTEST = 12
-LONGEST_BYTES = 1024
-
-# The second choice of RFC 9106, for memory that is shared: 64 MiB, about a tenth of a second for each try.
-HASHER = PasswordHasher(time_cost=3, memory_cost=64 * 1024, parallelism=4)
+def check_user_name(name: str) -> str:
+    """The name, if a user may have it; case counts."""
+    if not _NAME.fullmatch(name):
+        raise BadName(f"{name!r} is not a usable name: 1 to 80 letters, digits and . _ @ + -, the first no sign")
+    return name
 
 
 def check_password(password: str) -> str:
@@ -136,13 +128,13 @@ def check_password(password: str) -> str:
     return password
 
 
-def stored(password: str) -> str:
-    """What is kept of a password: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`."""
+def hash_password(password: str) -> str:
+    """The hash that is stored for a password: `$argon2id$v=19$m=…,t=…,p=…$salt$hash`."""
     return HASHER.hash(check_password(password))
 
 
-def fits(password: str, kept: str | None) -> bool:
-    """Whether it is the password. Takes as long for a user who has none, or who is not there."""
+def verify_password(password: str, kept: str | None) -> bool:
+    """Whether it is the password. It takes as long for a user without one, or a name without a user."""
     try:
         HASHER.verify(kept or _nobodys(), password[:LONGEST_BYTES])
     except (VerificationError, InvalidHashError, UnicodeEncodeError):

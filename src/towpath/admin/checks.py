@@ -1,7 +1,4 @@
-"""What one look at the machine found.
-
-Installing what is missing with the system's package manager.
-"""
+"""The result of one check of a machine, and how the system's package manager installs what is missing."""
 
 from __future__ import annotations
 
@@ -13,6 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from towpath.errors import NotInstalled, TowpathError
+
+INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
+LINES_SHOWN = 5
 
 
 class CheckStatus(StrEnum):
@@ -60,12 +60,8 @@ def absent(name: str, what_for: str, package: str, *, is_needed: bool) -> Check:
     return Check(name, health, f"not found; {what_for}", f"apt-get install {package}", package)
 
 
-INSTALL = ("apt-get", "install", "-y", "--no-install-recommends")
-LINES_SHOWN = 5
-
-
 def install_command(packages: Sequence[str]) -> list[str]:
-    """What installs them, if we may run it; otherwise `NotInstalled` with the command to type."""
+    """The command that installs packages, if we may run it; otherwise `NotInstalled` with the command to type."""
     command = [*INSTALL, *packages]
     if shutil.which(INSTALL[0]) is None:
         raise NotInstalled(", ".join(packages), f"there is no {INSTALL[0]} here; use this system's package manager")

@@ -1,9 +1,4 @@
-"""All checks, in the order in which things need each other.
-
-Programs on this machine.
-
-The database: whether it can be reached, has the right tables, and lies where it can work.
-"""
+"""All checks of `towpath doctor`: the programs on this machine, and whether the database lies where it can work."""
 
 from __future__ import annotations
 
@@ -17,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from towpath import settings as settings_module
 from towpath.admin.checks import Check, Purpose, absent, missing, ok, warning
 from towpath.core.clock import MICROS
 from towpath.core.logs import without_password
@@ -25,10 +19,17 @@ from towpath.db import Database
 from towpath.db.open import OLDEST_SQLITE, SQLITE_PREFIX, connect_database, pending, targets
 from towpath.db.sqlite.database import SqliteDatabase
 from towpath.errors import BadSettings, DatabaseError, NotInstalled, SchemaTooNew, TowpathError
-from towpath.settings import DatabaseSettings
+from towpath.settings import DatabaseSettings, load
 from towpath.spark.java import PACKAGE, find_java
 from towpath.stack.postgres import server_programs
 from towpath.stack.user import server_user
+
+OLDEST_PYTHON = (3, 11)
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LEAST_FREE_BYTES = 100_000_000
+FEW_FREE_BYTES = 2_000_000_000
+MOST_SKEW_S = 2.0  # between the clocks of the database and of this machine
+RING_TIMEOUT_S = 2.0
 
 
 def examine(flags: dict[str, Any], config: Path | None, purposes: Collection[Purpose]) -> list[Check]:
@@ -36,12 +37,12 @@ def examine(flags: dict[str, Any], config: Path | None, purposes: Collection[Pur
     checks = [python(), sqlite()]
     java_home = ""
     try:
-        settings = settings_module.load(flags, config)
+        settings = load(flags, config)
     except (BadSettings, OSError) as error:
         checks.append(missing("settings", str(error), "mend it, or leave it away"))
     else:
         checks.append(ok("settings", "readable"))
-        checks += examine_store(settings.database)
+        checks += _examine_store(settings.database)
         java_home = settings.spark.java_home
     return [
         *checks,
@@ -49,12 +50,6 @@ def examine(flags: dict[str, Any], config: Path | None, purposes: Collection[Pur
         postgres(is_needed=Purpose.TEST in purposes),
         chromium(),
     ]
-
-
-OLDEST_PYTHON = (3, 11)
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-LEAST_FREE_BYTES = 100_000_000
-FEW_FREE_BYTES = 2_000_000_000
 
 
 def python(version: tuple[int, ...] = sys.version_info[:3]) -> Check:
@@ -114,11 +109,7 @@ def disk(directory: Path) -> Check:
     return ok("disk space", text)
 
 
-MOST_SKEW_S = 2.0
-RING_TIMEOUT_S = 2.0
-
-
-def examine_store(settings: DatabaseSettings) -> Iterator[Check]:
+def _examine_store(settings: DatabaseSettings) -> Iterator[Check]:
     if settings.url.startswith(SQLITE_PREFIX):
         yield from _examine_sqlite(settings)
     else:

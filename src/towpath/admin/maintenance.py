@@ -1,13 +1,10 @@
-"""What people do to keep an installation small: look how large things are, and clean them now.
-
-What the process remembers so as not to work it out again, and how often that helps.
-"""
+"""Cleaning by hand, in a person's name, and what the caches of this process hold and how often that helps."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -17,31 +14,22 @@ from towpath.db.event_log import check_who, check_why, commit_by_hand
 from towpath.errors import NotWhileInUse, UnknownCleaning
 from towpath.runtime import Runtime
 
-
-class LastRun(NamedTuple):
-    """When something was cleaned by hand last, and what came of it."""
-
-    at: datetime
-    who: str
-    why: str
-    before: Size
-    after: Size
-    done: Mapping[str, int]
-    took_s: float
-
-
-class CleaningView(NamedTuple):
-    """Something that can be cleaned, as it is now."""
-
-    name: str
-    about: str
-    size: Size
-    last: LastRun | None  # None: never by hand, as far as events are kept
-    hindrance: str | None  # why it should not be done now
+# Caches by the names that people read. A part of Towpath that this process has not loaded remembers nothing.
+_CACHES = (
+    ("partitions of keys", "towpath.log.record", "partition_of"),
+    ("names in JSON", "towpath.flow.documents.splice", "spelt"),
+    ("readers of JSON members", "towpath.flow.documents.splice", "_cutter"),
+    ("finders of JSON members", "towpath.flow.documents.splice", "_finder"),
+    ("names of messages", "towpath.queue.payload", "_is_name"),
+    ("fingerprints of failures", "towpath.desk.groups.model", "_fingerprint"),
+    ("frames of traces", "towpath.desk.groups.model", "frames_of"),
+    ("ids of traces", "towpath.desk.groups.model", "trace_id"),
+    ("definitions of actors", "towpath.actors.definition", "define"),
+)
 
 
 class Maintenance:
-    """Of one installation. Each run leaves an event with who, why, and the size before and after."""
+    """Cleans one installation. Each run leaves an event with who, why, and the size before and after."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -56,7 +44,7 @@ class Maintenance:
         return [self.show(name) for name in self._cleanings]
 
     def show(self, name: str) -> CleaningView:
-        """One of them; raises `UnknownCleaning`."""
+        """One thing that can be cleaned; raises `UnknownCleaning`."""
         found = self._found(name)
         return CleaningView(name, found.about, found.size(), self.last(name), found.hindrance())
 
@@ -94,8 +82,30 @@ class Maintenance:
         return self._cleanings[name]
 
 
+class LastRun(NamedTuple):
+    """When something was cleaned by hand last, and what came of it."""
+
+    at: datetime
+    who: str
+    why: str
+    before: Size
+    after: Size
+    done: Mapping[str, int]
+    took_s: float
+
+
+class CleaningView(NamedTuple):
+    """Something that can be cleaned, as it is now."""
+
+    name: str
+    about: str
+    size: Size
+    last: LastRun | None  # None: never by hand, as far as events are kept
+    hindrance: str | None  # why it should not be done now
+
+
 def last_item(last: LastRun | None) -> dict[str, Any] | None:
-    """For programs."""
+    """The last run as JSON."""
     if last is None:
         return None
     sizes = {"before": last.before._asdict(), "after": last.after._asdict()}
@@ -103,26 +113,12 @@ def last_item(last: LastRun | None) -> dict[str, Any] | None:
 
 
 def cleaning_item(view: CleaningView) -> dict[str, Any]:
-    """For programs: one shape for the command line and the API."""
+    """A cleaning as JSON: one shape for the command line and the API."""
     return {**view._asdict(), "size": view.size._asdict(), "last": last_item(view.last)}
 
 
-# Where they are, by what people call them. A part of Towpath that this process has not loaded remembers nothing.
-_CACHES = (
-    ("partitions of keys", "towpath.log.record", "partition_of"),
-    ("names in JSON", "towpath.flow.documents.splice", "spelt"),
-    ("readers of JSON members", "towpath.flow.documents.splice", "_cutter"),
-    ("finders of JSON members", "towpath.flow.documents.splice", "_finder"),
-    ("names of messages", "towpath.queue.payload", "_is_name"),
-    ("fingerprints of failures", "towpath.desk.groups.model", "_fingerprint"),
-    ("frames of traces", "towpath.desk.groups.model", "frames_of"),
-    ("ids of traces", "towpath.desk.groups.model", "trace_id"),
-    ("definitions of actors", "towpath.actors.definition", "define"),
-)
-
-
 class Cache(NamedTuple):
-    """One of them, in this process, since it began."""
+    """A cache of this process, and how often it has helped since the process began."""
 
     name: str
     hits: int
@@ -132,7 +128,7 @@ class Cache(NamedTuple):
 
     @property
     def hit_rate(self) -> float | None:
-        """None: nobody has asked yet."""
+        """None when the cache has not been asked yet."""
         asked = self.hits + self.misses
         return self.hits / asked if asked else None
 
@@ -141,9 +137,5 @@ def caches() -> Iterator[Cache]:
     """Those of this process."""
     for name, module, function in _CACHES:
         if module in sys.modules:
-            yield _cache(name, getattr(sys.modules[module], function).cache_info)
-
-
-def _cache(name: str, info: Callable[[], Any]) -> Cache:
-    found = info()
-    return Cache(name, found.hits, found.misses, found.currsize, found.maxsize)
+            found = getattr(sys.modules[module], function).cache_info()
+            yield Cache(name, found.hits, found.misses, found.currsize, found.maxsize)

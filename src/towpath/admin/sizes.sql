@@ -21,7 +21,3 @@ select count(*) from (select 1 from complaint limit :most) as found;
 -- name: count_data_sets
 -- Data sets, up to a number.
 select count(*) from (select 1 from data_set limit :most) as found;
-
--- name: count_uploads
--- Uploads, up to a number.
-select count(*) from (select 1 from upload limit :most) as found;

@@ -1,10 +1,8 @@
-"""The demo from beginning to end.
+"""The queue demo: two workers, a thousand requests, one of the workers killed at its work.
 
-What client and workers of the demo have to agree on.
-
-A worker as the demo sees it: a child process that never outlives it.
-
-What came of the demo: read from the database, and held against what the workers noted by themselves.
+`play` runs it from beginning to end. What came of it is read from the database and held against the journals in which
+the workers noted by themselves what they did. `queue_worker` is what is started twice; the names and settings here are
+those that client and workers agree on.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from towpath.core.events import EventKind
+from towpath.db.event_log import StoredEvent
 from towpath.errors import TowpathError
 from towpath.queue import Message, MessageState
 from towpath.queue.outbox import reply_inbox
@@ -37,7 +36,6 @@ FUNCTION = "square"
 CLIENT = "client"
 WORKERS = ("worker-1", "worker-2")
 VICTIM = WORKERS[0]
-
 THREADS = 4  # messages that one worker has in hand at once
 WORK_S = 0.01  # how long each takes it
 
@@ -46,31 +44,106 @@ HOLD = "hold"
 READY = "ready"
 HOLDING = "holding"
 
-
-def settings_of(directory: Path, name: str) -> dict[str, Any]:
-    """Settings with a short lease, so that a death is noticed within seconds."""
-    return {
-        "database": {"url": database_url(directory), "auto_upgrade": True, "synchronous": "full"},
-        "process": {"name": name, "heartbeat_s": 0.3, "lease_s": 1.5},
-        "queue": {"caretaker_s": 0.3},
-    }
-
-
-def database_url(directory: Path) -> str:
-    return f"sqlite:///{directory / 'towpath.db'}"
-
-
-def journal_of(directory: Path, name: str) -> Path:
-    """Where a worker notes what it has worked on, independently of the database."""
-    return directory / f"{name}.journal"
-
-
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
+PAGE = 1_000
+LOOK_EVERY_S = 0.1
+PORTION = 2 * THREADS
+PORTION_TIMEOUT_S = 0.5
+STUCK_AFTER_S = 60.0
 
 
-class DemoFailed(TowpathError):
-    """The demo could not be played to its end."""
+def play(directory: Path, requests: int, audience: DemoAudience) -> DemoLedger:
+    """Send requests, kill a worker when half of them is answered, wait for the rest, and read what came of it."""
+    with ExitStack() as stack:
+        runtime = stack.enter_context(connect(**settings_of(directory, CLIENT)))
+        children = {name: stack.enter_context(DemoWorker(directory, name)) for name in WORKERS}
+        for child in children.values():
+            if child.hear() != READY:
+                raise DemoFailed(f"{child.name} did not get ready in time")
+            audience.say(f"{child.name} is ready, process {child.pid}")
+        audience.say(f"the client sends {requests:,} requests")
+        client = _Client(runtime, requests)
+        client.send(requests // 2)
+        _await_answers(runtime, requests // 2, requests, audience)
+        _kill_at_work(children[VICTIM], client, audience)
+        _await_answers(runtime, requests, requests, audience)
+        right = client.read_answers()
+        for name, child in children.items():
+            if name != VICTIM:
+                child.stop()
+        return read_ledger(runtime, directory, client.ids, right)
+
+
+class DemoAudience(Protocol):
+    """Receives what happens, to show it."""
+
+    def say(self, text: str) -> None:
+        """Something happened."""
+
+    def count(self, answered: int, requests: int) -> None:
+        """`answered` of the requests have come to an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoLedger:
+    """The outcome of the demo."""
+
+    requests: int
+    states: dict[str, int]
+    answers_min: int
+    answers_max: int
+    right_answers: int
+    workers: tuple[WorkerLine, ...]
+    claims_freed: int
+    worked_on_twice: int
+    never_worked_on: int
+
+    @property
+    def is_as_promised(self) -> bool:
+        """Every request was answered, once, rightly, and somebody really died on the way."""
+        return (
+            self.states[MessageState.OK] == self.requests == sum(self.states.values()) == self.right_answers
+            and self.answers_min == self.answers_max == 1
+            and self.never_worked_on == 0
+            and 0 < self.worked_on_twice <= self.claims_freed
+            and [worker.died for worker in self.workers].count(True) == 1
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLine:
+    """One worker: how many requests it finished by the database, and how many it worked on by its own journal."""
+
+    name: str
+    answered: int
+    worked_on: int
+    died: bool
+    noticed_after_s: float | None  # how long after its last beat its death was noticed
+
+
+def read_ledger(runtime: Runtime, directory: Path, ids: Sequence[str], right_answers: int) -> DemoLedger:
+    requests = list(_all_messages(runtime, INBOX))
+    answers = Counter(message.related_id for message in _all_messages(runtime, reply_inbox(CLIENT)))
+    per_request = [answers[message_id] for message_id in ids]
+    states = Counter(message.state for message in requests)
+    journals = {name: journal_of(directory, name).read_text().split() for name in WORKERS}
+    worked_on = Counter(message_id for journal in journals.values() for message_id in journal)
+    with runtime.database.read() as tx:
+        freed = runtime.event_log.page(tx, limit=PAGE, kind=EventKind.CLAIM_FREED)
+        died = runtime.event_log.page(tx, limit=PAGE, kind=EventKind.PROCESS_DIED)
+    deaths = {event.data["name"]: event for event in reversed(died)}
+    return DemoLedger(
+        requests=len(ids),
+        states={state: states[state] for state in MessageState},
+        answers_min=min(per_request),
+        answers_max=max(per_request),
+        right_answers=right_answers,
+        workers=tuple(_worker_line(name, requests, journals[name], deaths.get(name)) for name in WORKERS),
+        claims_freed=len(freed),
+        worked_on_twice=sum(count > 1 for count in worked_on.values()),
+        never_worked_on=sum(worked_on[message_id] == 0 for message_id in ids),
+    )
 
 
 class DemoWorker:
@@ -149,132 +222,26 @@ class DemoWorker:
         self._said.put(None)
 
 
-PAGE = 1_000
+class DemoFailed(TowpathError):
+    """The demo could not be played to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerLine:
-    """One worker: how many requests it finished by the database, and how many it worked on by its own journal."""
-
-    name: str
-    answered: int
-    worked_on: int
-    died: bool
-    noticed_after_s: float | None  # how long after its last beat its death was noticed
+def settings_of(directory: Path, name: str) -> dict[str, Any]:
+    """Settings with a short lease, so that a death is noticed within seconds."""
+    return {
+        "database": {"url": database_url(directory), "auto_upgrade": True, "synchronous": "full"},
+        "process": {"name": name, "heartbeat_s": 0.3, "lease_s": 1.5},
+        "queue": {"caretaker_s": 0.3},
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class DemoLedger:
-    """The whole outcome."""
-
-    requests: int
-    states: dict[str, int]
-    answers_min: int
-    answers_max: int
-    right_answers: int
-    workers: tuple[WorkerLine, ...]
-    claims_freed: int
-    worked_on_twice: int
-    never_worked_on: int
-
-    @property
-    def is_as_promised(self) -> bool:
-        """Every request was answered, once, rightly, and somebody really died on the way."""
-        return (
-            self.states[MessageState.OK] == self.requests == sum(self.states.values()) == self.right_answers
-            and self.answers_min == self.answers_max == 1
-            and self.never_worked_on == 0
-            and 0 < self.worked_on_twice <= self.claims_freed
-            and [worker.died for worker in self.workers].count(True) == 1
-        )
+def database_url(directory: Path) -> str:
+    return f"sqlite:///{directory / 'towpath.db'}"
 
 
-def read_ledger(runtime: Runtime, directory: Path, ids: Sequence[str], right_answers: int) -> DemoLedger:
-    requests = list(_all_messages(runtime, INBOX))
-    answers = Counter(message.related_id for message in _all_messages(runtime, reply_inbox(CLIENT)))
-    per_request = [answers[message_id] for message_id in ids]
-    states = Counter(message.state for message in requests)
-    journals = {name: journal_of(directory, name).read_text().split() for name in WORKERS}
-    worked_on = Counter(message_id for journal in journals.values() for message_id in journal)
-    return DemoLedger(
-        requests=len(ids),
-        states={state: states[state] for state in MessageState},
-        answers_min=min(per_request),
-        answers_max=max(per_request),
-        right_answers=right_answers,
-        workers=tuple(_worker_line(runtime, name, requests, journals[name]) for name in WORKERS),
-        claims_freed=_count_events(runtime, EventKind.CLAIM_FREED),
-        worked_on_twice=sum(count > 1 for count in worked_on.values()),
-        never_worked_on=sum(worked_on[message_id] == 0 for message_id in ids),
-    )
-
-
-def _worker_line(runtime: Runtime, name: str, requests: Sequence[Message], journal: Sequence[str]) -> WorkerLine:
-    with runtime.database.read() as tx:
-        deaths = runtime.event_log.page(tx, limit=PAGE, kind=EventKind.PROCESS_DIED)
-    death = next((event for event in deaths if event.data["name"] == name), None)
-    return WorkerLine(
-        name=name,
-        # A process's id is its name and something that is new at each start.
-        answered=sum((message.owner or "").rpartition("-")[0] == name for message in requests),
-        worked_on=len(journal),
-        died=death is not None,
-        noticed_after_s=None if death is None else _seconds_since(death.at.isoformat(), death.data["last_beat"]),
-    )
-
-
-def _seconds_since(later: str, earlier: str) -> float:
-    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
-
-
-def _count_events(runtime: Runtime, kind: EventKind) -> int:
-    with runtime.database.read() as tx:
-        return len(runtime.event_log.page(tx, limit=PAGE, kind=kind))
-
-
-def _all_messages(runtime: Runtime, inbox: str) -> Iterator[Message]:
-    browser = runtime.queue.browser()
-    before: int | None = None
-    while page := browser.page(limit=PAGE, before=before, inbox=inbox):
-        yield from page
-        before = page[-1].seq
-
-
-LOOK_EVERY_S = 0.1
-PORTION = 2 * THREADS
-PORTION_TIMEOUT_S = 0.5
-STUCK_AFTER_S = 60.0
-
-
-class DemoAudience(Protocol):
-    """Who watches."""
-
-    def say(self, text: str) -> None:
-        """Something happened."""
-
-    def count(self, answered: int, requests: int) -> None:
-        """So many are answered."""
-
-
-def play(directory: Path, requests: int, audience: DemoAudience) -> DemoLedger:
-    """Send requests, kill a worker when half of them is answered, wait for the rest, and read what came of it."""
-    with ExitStack() as stack:
-        runtime = stack.enter_context(connect(**settings_of(directory, CLIENT)))
-        children = {name: stack.enter_context(DemoWorker(directory, name)) for name in WORKERS}
-        for child in children.values():
-            _await_ready(child)
-            audience.say(f"{child.name} is ready, process {child.pid}")
-        audience.say(f"the client sends {requests:,} requests")
-        client = _Client(runtime, requests)
-        client.send(requests // 2)
-        _await_answers(runtime, requests // 2, requests, audience)
-        _kill_at_work(children[VICTIM], client, audience)
-        _await_answers(runtime, requests, requests, audience)
-        right = client.read_answers()
-        for name, child in children.items():
-            if name != VICTIM:
-                child.stop()
-        return read_ledger(runtime, directory, client.ids, right)
+def journal_of(directory: Path, name: str) -> Path:
+    """Where a worker notes what it has worked on, independently of the database."""
+    return directory / f"{name}.journal"
 
 
 class _Client:
@@ -290,7 +257,7 @@ class _Client:
         return self._requests - len(self.ids)
 
     def send(self, count: int) -> None:
-        """The next requests, so many, or as many as are left."""
+        """Send the next `count` requests, or as many as are left."""
         first = len(self.ids)
         numbers = range(first, first + min(count, self.unsent))
         self.ids += self._outbox.send_many(INBOX, FUNCTION, [{"n": n} for n in numbers])
@@ -304,13 +271,8 @@ class _Client:
         )
 
 
-def _await_ready(child: DemoWorker) -> None:
-    if child.hear() != READY:
-        raise DemoFailed(f"{child.name} did not get ready in time")
-
-
 def _await_answers(runtime: Runtime, wanted: int, requests: int, audience: DemoAudience) -> None:
-    """Wait until so many requests have come to an end."""
+    """Wait until `wanted` requests have come to an end."""
     browser = runtime.queue.browser()
     ended, moved_at = -1, time.monotonic()
     while ended < wanted:
@@ -338,3 +300,25 @@ def _kill_at_work(victim: DemoWorker, client: _Client, audience: DemoAudience) -
     client.send(client.unsent)
     victim.kill()
     audience.say(f"{victim.name} is killed with SIGKILL: {held} requests done, but not yet finished in the queue")
+
+
+def _worker_line(
+    name: str, requests: Sequence[Message], journal: Sequence[str], death: StoredEvent | None
+) -> WorkerLine:
+    noticed_after = None if death is None else death.at - datetime.fromisoformat(death.data["last_beat"])
+    return WorkerLine(
+        name=name,
+        # A process's id is its name and something that is new at each start.
+        answered=sum((message.owner or "").rpartition("-")[0] == name for message in requests),
+        worked_on=len(journal),
+        died=death is not None,
+        noticed_after_s=None if noticed_after is None else noticed_after.total_seconds(),
+    )
+
+
+def _all_messages(runtime: Runtime, inbox: str) -> Iterator[Message]:
+    browser = runtime.queue.browser()
+    before: int | None = None
+    while page := browser.page(limit=PAGE, before=before, inbox=inbox):
+        yield from page
+        before = page[-1].seq

@@ -1,4 +1,4 @@
-"""One worker of the demo: `python -m towpath.demo.worker DIRECTORY NAME`.
+"""One worker of the queue demo: `python -m towpath.demo.queue_worker DIRECTORY NAME`.
 
 Squares numbers, and notes each message in its journal when the work is done but the queue does not know it yet. Told to
 `hold`, it stops at just that point, so that a kill finds it there. It ends when its standard input does, which happens

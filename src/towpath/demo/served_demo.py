@@ -1,8 +1,7 @@
-"""What happens in the shop of a demo that is served: orders, a few faults among them, mail, a supplier, readers.
+"""`towpath demo --serve`: the files of its directory, and the traffic of its shop.
 
-`python -m towpath.demo.traffic` runs until it is told to stop. What it has made stays; a second one goes on.
-
-The directory of a demo that is served: settings, the flow, the workflows.
+`python -m towpath.demo.served_demo` makes orders, a few faults among them, mail, a supplier and complaints until it is
+told to stop. What it has made stays; a second one goes on.
 """
 
 from __future__ import annotations
@@ -38,10 +37,38 @@ SUPPLIER, MAIL = "supplier", "mail"
 # Those that stop the clock or cost a worker are for the other demo; one larger than 1 MiB every second is too many.
 LEFT_OUT = {ShopEventKind.HEARTBEAT, ShopEventKind.FREEZING, ShopEventKind.CRASHING, ShopEventKind.TOO_BIG}
 BY: dict[str, Any] = {"who": "traffic", "why": "so that there is something to see"}
+CONFIG = "towpath.toml"
+ENDING = ".txt"  # so that no tool takes the files for part of Towpath
+
+
+def write_served(directory: Path, port: int) -> Path:
+    """Write its files; the path of the settings."""
+    said = {"@port@": str(port or _free_port()), "@python@": json.dumps(sys.executable)[1:-1]}
+    for file in (resources.files("towpath.demo") / "served").iterdir():
+        text = file.read_text(encoding="utf-8")
+        for hole, value in said.items():
+            text = text.replace(hole, value)
+        (directory / file.name.removesuffix(ENDING)).write_text(text, encoding="utf-8")
+    return directory / CONFIG
+
+
+def main() -> None:
+    ended = threading.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda *_: ended.set())
+    with towpath.connect() as runtime:
+        traffic = Traffic(runtime, random.Random())  # noqa: S311 - it is a game
+        services = traffic.open()
+        time.sleep(BEAT_S)  # in place of the event's wait, which can hold the lock that the handler needs
+        while not ended.is_set():
+            traffic.go_round()
+            time.sleep(BEAT_S)
+        for service in services:
+            service.stop()
 
 
 class Traffic:
-    """Goes round once a beat."""
+    """What happens in the shop; `go_round` is called once a beat."""
 
     def __init__(self, runtime: Runtime, chance: random.Random) -> None:
         self._runtime = runtime
@@ -53,7 +80,7 @@ class Traffic:
         self._faults = {kind: weight for kind, weight in FAULTS.items() if kind not in LEFT_OUT}
 
     def open(self) -> list[Service]:
-        """Topic and first events, and who handles messages."""
+        """Make the topic and the first events, and start the services that handle messages."""
         log = self._runtime.log
         if TOPIC not in {topic.name for topic in log.topics()}:
             log.create_topic(TOPIC, PARTITIONS)
@@ -115,7 +142,7 @@ class Traffic:
         sets.finish(id, records=len(PRICES), bytes=len(text))
 
     def _see_to_workflows(self) -> None:
-        """Once, as soon as somebody runs their actors and there is something to count."""
+        """Start the workflows once, as soon as their actors run and there is something to count."""
         if self._has_workflows or self._beat % 5 or not Path("shop.db").exists():
             return
         actors = self._runtime.actors
@@ -129,36 +156,6 @@ class Traffic:
         actors.schedules.add("report-cocoa", "report", Interval(90), **cocoa, **BY)
         for product in ("tea", "coffee"):
             actors.start_by_hand(ActorStart("restock", product, "Order", {"product": product, "boxes": 10}), **BY)
-
-
-def main() -> None:
-    ended = threading.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, lambda *_: ended.set())
-    with towpath.connect() as runtime:
-        traffic = Traffic(runtime, random.Random())  # noqa: S311 - it is a game
-        services = traffic.open()
-        time.sleep(BEAT_S)  # in place of the event's wait, which can hold the lock that the handler needs
-        while not ended.is_set():
-            traffic.go_round()
-            time.sleep(BEAT_S)
-        for service in services:
-            service.stop()
-
-
-ENDING = ".txt"  # so that no tool takes the files for part of Towpath
-CONFIG = "towpath.toml"
-
-
-def write_served(directory: Path, port: int) -> Path:
-    """Write its files; the path of the settings."""
-    said = {"@port@": str(port or _free_port()), "@python@": json.dumps(sys.executable)[1:-1]}
-    for file in (resources.files("towpath.demo") / "served").iterdir():
-        text = file.read_text(encoding="utf-8")
-        for hole, value in said.items():
-            text = text.replace(hole, value)
-        (directory / file.name.removesuffix(ENDING)).write_text(text, encoding="utf-8")
-    return directory / CONFIG
 
 
 def _free_port() -> int:

@@ -1,6 +1,7 @@
-"""The flow of the demo: events of a shop, checked, priced and sorted into a table or indices, and into files.
+"""The flow of the demo, and its events.
 
-Events of a shop with every kind of fault mixed in: the same ones every time, each with its fate.
+The flow checks and prices events of a shop and sorts them into a table or indices, and into files. Every kind of fault
+is mixed into the events, the same ones every time, each with the fate that it must meet.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from towpath.log.record import NewRecord
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-
 NAME, TOPIC = "shop", "shop-events"
 SCHEMA = "type string not null, order_id bigint, customer string, product string, quantity int, price decimal(10,2)"
 PRICES = {"tea": 350, "coffee": 480, "cocoa": 420, "biscuit": 120}  # in cents
 TIME_LIMIT_S = 0.5
-
 # Products that stand for the faults of programs.
 FREEZES, CRASHES = "the product that freezes", "the product that crashes"
+SEED = 1
+TOO_BIG_BYTES = (1 << 20) + 1
 
 
 def shop(
@@ -71,8 +72,20 @@ def price_of(product: str) -> int:
     return PRICES[product]
 
 
-SEED = 1
-TOO_BIG_BYTES = (1 << 20) + 1
+def shop_events(count: int) -> Iterator[tuple[ShopEventKind, NewRecord]]:
+    """So many events, in an order that mixes the kinds."""
+    chance = random.Random(SEED)  # noqa: S311 - the same events every time
+    kinds = [kind for kind, number in FAULTS.items() for _ in range(number)]
+    kinds += [ShopEventKind.ORDER] * (count - len(kinds))
+    chance.shuffle(kinds)
+    for number, kind in enumerate(kinds):
+        yield kind, shop_event(kind, number, chance)
+
+
+def shop_event(kind: ShopEventKind, number: int, chance: random.Random) -> NewRecord:
+    """One event of a kind."""
+    customer = f"customer-{chance.randrange(500)}"
+    return NewRecord(_value(kind, number, customer, chance), customer.encode())
 
 
 class ShopEventKind(StrEnum):
@@ -137,22 +150,6 @@ FAULTS = {
     ShopEventKind.CRASHING: 1,
     ShopEventKind.UNHOLDABLE: 25,
 }
-
-
-def shop_events(count: int) -> Iterator[tuple[ShopEventKind, NewRecord]]:
-    """So many events, in an order that mixes the kinds."""
-    chance = random.Random(SEED)  # noqa: S311 - the same events every time
-    kinds = [kind for kind, number in FAULTS.items() for _ in range(number)]
-    kinds += [ShopEventKind.ORDER] * (count - len(kinds))
-    chance.shuffle(kinds)
-    for number, kind in enumerate(kinds):
-        yield kind, shop_event(kind, number, chance)
-
-
-def shop_event(kind: ShopEventKind, number: int, chance: random.Random) -> NewRecord:
-    """One event of a kind."""
-    customer = f"customer-{chance.randrange(500)}"
-    return NewRecord(_value(kind, number, customer, chance), customer.encode())
 
 
 def _value(kind: ShopEventKind, number: int, customer: str, chance: random.Random) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The main job, from the first event to the account of where each of them is."""
+"""`towpath demo` from the first event to the account of where each of them is."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ class ShopShow:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """All that the demo makes."""
+        """All topics that the demo makes."""
         own = FlowTopics.of(self.flow.name, self.flow.error_topic)
         return self.topic, own.errors, own.reentry, own.outcomes, own.marks
 
     def send(self, count: int) -> None:
-        """Put so many events into the topic. Refused when there is a topic of that name, or no server for the sink."""
+        """Append events to a new topic. Refused when the topic exists, or the server of the sink is away."""
         log = self._runtime.log
         self.sink.check(self._runtime.settings)
         log.create_topic(self.topic, PARTITIONS)

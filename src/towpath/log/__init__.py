@@ -1,17 +1,6 @@
-"""Topics with partitions and offsets, on SQLite tables or on Kafka.
+"""Topics with partitions and offsets, on SQLite tables or on Kafka: one protocol, two implementations.
 
-One protocol (`log.py`), two implementations: `SqliteLog` and `KafkaLog`; one conformance suite holds both to it.
-
-A record goes to the partition that its key decides (Kafka's murmur2, on both) or that it names; without either,
-records go round by a sequence number. Within a partition offsets increase, but they are not dense: aborted
-transactions, transaction markers and deleted records leave holes, so a difference of offsets is never a count.
-
-Readers see committed records only. Outside a transaction `append` is at-least-once when the caller repeats it after
-`PartlyAppended`. Exactly once needs a `Producer`: its transaction appends to any topics and moves positions of groups
-in one act, and opening a producer of the same name, anywhere, fences the older one. After a crash the successor reads
-the positions that its predecessor committed and goes on from there.
-
-May import `towpath.db`, `towpath.spark` and the core.
+The package exports what appends and reads records; `open_log` is loaded when first asked for.
 """
 
 import typing

@@ -1,4 +1,4 @@
-"""What the rest of Towpath asks of a log. Two classes fit: `SqliteLog` and `KafkaLog`."""
+"""The protocol of a log, which `SqliteLog` and `KafkaLog` implement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Positions = Mapping[tuple[str, int], int]  # by topic and partition
 
 
 class LogTransaction(Protocol):
-    """Appends to any topics and moves of positions that readers see whole or not at all."""
+    """Appends to any topics and moves of positions, which readers see all together or not at all."""
 
     def append(self, topic: str, records: Sequence[NewRecord]) -> None:
         """Append when the transaction commits."""
@@ -24,11 +24,11 @@ class LogTransaction(Protocol):
         """Move the positions of a group when the transaction commits."""
 
     def flush(self) -> None:
-        """Wait until what was appended so far has come to the log; raises what it would raise at the end."""
+        """Wait until everything appended so far has reached the log; raises what the commit would raise."""
 
 
 class Producer(Protocol):
-    """The one living appender of its name. Opening a second one fences the first, wherever it runs."""
+    """The only live appender of its name. Opening a second one fences the first, wherever it runs."""
 
     name: str
 
@@ -36,7 +36,7 @@ class Producer(Protocol):
         """Commits at the end of the block; aborts when it raises. `ProducerFenced` when a newer one took over."""
 
     def close(self) -> None:
-        """Let go of connections. What is committed stays, what is open is aborted."""
+        """Close connections. What is committed stays; an open transaction is aborted."""
 
 
 class Log(Protocol):
@@ -62,7 +62,7 @@ class Log(Protocol):
         """Delete a topic with its records and positions."""
 
     def add_partitions(self, name: str, partitions: int) -> Topic:
-        """Raise the number of partitions. Keys then go elsewhere; what is there stays where it is."""
+        """Raise the number of partitions. Keys may then go to other ones; existing records stay where they are."""
 
     def append(self, topic: str, records: Sequence[NewRecord]) -> list[Position]:
         """Append without a transaction and return where each record is.
@@ -71,18 +71,18 @@ class Log(Protocol):
         """
 
     def producer(self, name: str) -> Producer:
-        """Open the producer of that name, which fences any other that has it."""
+        """Open the producer of that name, which fences any older one."""
 
     def starts(self, topic: str) -> dict[int, int]:
         """The first offset of each partition that is still kept."""
 
     def ends(self, topic: str) -> dict[int, int]:
-        """The offset after the last committed record of each partition: what a reader can come up to now."""
+        """The offset after the last committed record of each partition: how far a reader can read now."""
 
     def written_ends(self, topic: str) -> dict[int, int]:
-        """The offset after the last record of each partition, committed or not: where the end is of all that is there.
+        """The offset after the last record of each partition, committed or not.
 
-        What was committed a moment ago lies before it, also where a transaction of somebody else still holds it back.
+        Everything committed until now lies before it, also where another open transaction still hides it from readers.
         """
 
     def read(self, topic: str, partition: int, start: int, stop: int | None = None) -> Iterator[Record]:
@@ -95,7 +95,7 @@ class Log(Protocol):
         """The record at that offset; None when the offset holds nothing, which is not an error."""
 
     def undecided(self, topic: str, partition: int) -> Iterator[Record]:
-        """What an open transaction holds back from readers: its own records and all behind it, committed or not."""
+        """The records that an open transaction hides from readers: its own and all behind them, committed or not."""
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
         """For each partition the first offset whose record is of that time or later; the end when there is none."""
@@ -107,7 +107,7 @@ class Log(Protocol):
         """Where a group is, by topic and partition.
 
         On Kafka a commit may show some milliseconds after it returned. Opening a producer settles what an older one
-        of its name left under way, so whoever goes on after a crash opens it first and then looks.
+        of its name left under way: after a crash open it first and read the positions then.
         """
 
     def commit_positions(self, group: str, positions: Positions) -> None:
@@ -120,7 +120,7 @@ class Log(Protocol):
         """Delete the positions of a group."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
 
 
 def check_positions(positions: Positions) -> None:

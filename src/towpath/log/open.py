@@ -1,4 +1,4 @@
-"""From settings to a log."""
+"""Opens the log that the settings name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def open_log(settings: LogSettings, database: Database) -> Log:
 
 
 def is_in_sqlite(settings: LogSettings, database: Database) -> bool:
-    """Whether the topics are in a SQLite file; who uses PostgreSQL for queues alone has none."""
+    """Whether the topics are in a SQLite file; an installation with PostgreSQL and only queues has no topics."""
     if settings.url == EMBEDDED:
         return database.dialect == "sqlite"
     return not settings.url.startswith(KAFKA_PREFIX)

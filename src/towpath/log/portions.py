@@ -1,6 +1,6 @@
 """How much goes into one write transaction, and into one read, of a SQLite file.
 
-There is one writer at a time, and a heartbeat or a claim may be waiting behind it: a write stays under 250 ms.
+SQLite has one writer at a time, and a heartbeat or a claim may be waiting behind it: a write stays under 250 ms.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Portion:
         self.bytes += size
 
     def takes(self, count: int, together: int | None) -> bool:
-        """Add many at once if all of them fit; false when they do not, or nobody knows how large they are."""
+        """Add many at once if all of them fit; False when they do not, or when their size is unknown."""
         if together is None or self.records + count > MOST_RECORDS or self.bytes + together > MOST_BYTES:
             return False
         self.records += count

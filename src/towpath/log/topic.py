@@ -1,6 +1,6 @@
-"""Topics: a name, an identity, and partitions.
+"""Topics, the names of topics and groups, and the retention of a new topic.
 
-Names of groups, and the groups that producers keep for themselves.
+Groups whose names begin with `__` belong to the log: producers and copies keep their progress there.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from towpath.errors import BadName, BadValue, UnknownPartition
 if TYPE_CHECKING:
     from towpath.settings import LogSettings
 
-
 MOST_PARTITIONS = 10_000
+OFFSET_BITS = 40  # of a record's place in a SQLite file; the bits above are its partition
+NEVER = "never"  # a retention: records are kept until somebody deletes them
+LONGEST_S = 1000 * 366 * 86400.0  # of a retention
+OWN = "__"  # how names of the log's own groups begin
+COPY = f"{OWN}copy."
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # what Kafka allows
 
 
@@ -33,10 +37,9 @@ class Topic:
             raise UnknownPartition(self.name, partition, self.partitions)
 
 
-def check_topic_name(name: str) -> str:
+def check_topic_name(name: str) -> None:
     if not _NAME.fullmatch(name) or name in (".", ".."):
         raise BadName(f"{name!r} is not a topic name: 1 to 249 letters, digits, dots, underscores and hyphens of ASCII")
-    return name
 
 
 def check_group(name: str) -> str:
@@ -49,10 +52,6 @@ def check_partition_count(count: int) -> int:
     if not 1 <= count <= MOST_PARTITIONS:
         raise BadValue(f"a topic has 1 to {MOST_PARTITIONS} partitions, not {count!r}")
     return count
-
-
-OWN = "__"
-COPY = f"{OWN}copy."
 
 
 def check_user_group(name: str) -> str:
@@ -70,13 +69,6 @@ def sequence_group(producer: str) -> str:
 def copy_group(source_id: str, target_id: str) -> str:
     """Its positions are in the topic copied to, but they are offsets of the topic copied from: no reader's."""
     return f"{COPY}{source_id}.{target_id}"
-
-
-OFFSET_BITS = 40
-
-
-NEVER = "never"
-LONGEST_S = 1000 * 366 * 86400.0
 
 
 def chosen_retention(wanted: float | str | None, settings: LogSettings) -> float | None:

@@ -1,4 +1,4 @@
-"""Copying a topic to another log, or under another name, so that a copy that is cut off can go on.
+"""Copies a topic to another log, or under another name; a copy that was cut off can go on.
 
 1. The producer of this copy is opened on the target: an older copy that still runs is fenced, and what it left open
    is aborted.
@@ -29,7 +29,6 @@ class CopyResult:
 
     source: Topic
     target: Topic
-    is_new_topic: bool = False
     went_on: bool = False  # an earlier run had begun it
     records: dict[int, int] = field(default_factory=dict)
 
@@ -50,6 +49,7 @@ class TopicCopy:
         """With `append` a target that has other records is no error. `report` is told how many are copied so far."""
         copied = self._prepare(name, target_name)
         group = copy_group(copied.source.id, copied.target.id)
+        same_partitions = copied.source.partitions == copied.target.partitions
         producer = self._target.producer(group)
         try:
             positions = self._positions(copied, group, producer, append)
@@ -57,7 +57,7 @@ class TopicCopy:
                 copied.records[number] = 0
                 first = max(positions.get((target_name, number), 0), self._source.starts(name)[number])
                 records = self._source.read(name, number, first, end) if first < end else iter(())
-                for portion in self._portions(records, same_partitions=_are_alike(copied)):
+                for portion in self._portions(records, same_partitions):
                     self._write(producer, group, target_name, number, portion)
                     copied.records[number] += len(portion.records)
                     if report is not None:
@@ -73,7 +73,7 @@ class TopicCopy:
         except UnknownTopic:
             kept_s = NEVER if origin.retention_s is None else origin.retention_s
             made = self._target.create_topic(target_name, origin.partitions, retention_s=kept_s)
-            return CopyResult(origin, made, is_new_topic=True)
+            return CopyResult(origin, made)
         if copied.target.id == origin.id:
             raise BadValue(f"topic {name!r} cannot be copied to itself")
         if copied.target.partitions < origin.partitions:
@@ -110,7 +110,7 @@ class TopicCopy:
     def _portions(self, records: Iterator[Record], same_partitions: bool) -> Iterator[_Portion]:
         portion = _Portion()
         for record in records:
-            new = _renewed(record, same_partitions)
+            new = _new_record(record, same_partitions)
             size = self._size(record, new)
             if not portion.room.fits(size):
                 yield portion
@@ -145,12 +145,8 @@ class _Portion:
         self.next = next_offset
 
 
-def _are_alike(copied: CopyResult) -> bool:
-    return copied.source.partitions == copied.target.partitions
-
-
-def _renewed(record: Record, same_partitions: bool) -> NewRecord:
-    """Into a topic with more partitions records go where their keys decide, as those that are appended there later."""
+def _new_record(record: Record, same_partitions: bool) -> NewRecord:
+    """In a topic with more partitions the keys decide where records go, as for those appended there later."""
     # Kafka knows records without a time, and of the very first millisecond, which its client cannot write.
     timestamp_ms = max(1, record.timestamp_ms) if record.timestamp_ms >= 0 else None
     partition = record.partition if same_partitions else None

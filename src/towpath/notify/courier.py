@@ -1,6 +1,6 @@
-"""Delivering what lies in the inbox of one target, one message after the other.
+"""The services that deliver notices: the collector hands them to the queue, a courier for each target delivers them.
 
-Collecting notices for a while, and handing them over to the queue together.
+The first notice opens a window; at its end all that have come go out as one message to each target.
 """
 
 from __future__ import annotations
@@ -26,61 +26,17 @@ from towpath.settings import NotifySettings
 
 FUNCTION = "deliver"
 MESSAGE = "message"  # in the data of an event: its id
-FIRST_PAUSE_S = 5.0
+FIRST_PAUSE_S = 5.0  # between tries of a delivery
 LONGEST_PAUSE_S = 3600.0
-
-
-def inbox_of(target: str) -> str:
-    return f"notify:{target}"
-
-
-def pause_s(tries: int) -> float:
-    """How long to wait after so many deliveries have failed."""
-    longest: float = min(FIRST_PAUSE_S * 2.0 ** min(tries - 1, 30), LONGEST_PAUSE_S)
-    return longest
-
-
-class Courier:
-    """Handles the messages of one target: delivered, given back to be tried later, or given up."""
-
-    def __init__(self, target: str, channel: Channel, attempts: int, database: Database, event_log: EventLog) -> None:
-        self.target = target
-        self._channel = channel
-        self._attempts = attempts
-        self._database = database
-        self._event_log = event_log
-
-    def deliver(self, message: Message) -> Any:
-        try:
-            self._channel.send(message.id, message.payload)
-        except NotDelivered as error:
-            tries = message.give_backs + 1
-            if not error.is_final and tries < self._attempts:
-                self._record(EventKind.NOTIFICATION_DELAYED, message, str(error))
-                return GiveBack(pause_s(tries))
-            self._record(EventKind.NOTIFICATION_FAILED, message, str(error))
-            raise
-        crash.here(CrashPoint.NOTIFICATION_DELIVERED)
-        self._record(EventKind.NOTIFICATION_SENT, message)
-        return None
-
-    def _record(self, kind: EventKind, message: Message, why: str = "") -> None:
-        found: Digest = message.payload
-        data = {"title": found["title"], "notices": len(found["notices"]) + found["more"], MESSAGE: message.id}
-        # It was delivered, put off or given up all the same, and the message says so.
-        with suppress(DatabaseError), self._database.transaction() as tx:
-            self._event_log.record(tx, Event(kind, self.target, why=why, data=data))
-
-
-MOST_PER_COMMIT = 1_000
-LONGEST_REST_S = 2.0
+LONGEST_REST_S = 2.0  # between looks at what waits
 SHORTEST_REST_S = 0.05
 CLEANED_EVERY_S = 300.0
 TTL_S = 3 * 86400.0  # a target that was taken out of the settings: nobody will take its messages
+MOST_PER_COMMIT = 1_000
 
 
 class Collector(Service):
-    """Ends the window of notices. Any number may run: handing over is one guarded statement."""
+    """Ends the window of notices. Any number may run: notices are handed over by one guarded statement."""
 
     name = "notices"
 
@@ -139,9 +95,48 @@ class Collector(Service):
             return
         self._cleaned = time.monotonic()
         older_than_us = self._database.now() - int(age_s * MICROS)
-        while self._forget(older_than_us) == MOST_PER_COMMIT and not self.is_stopping:
-            pass
+        deleted = MOST_PER_COMMIT
+        while deleted == MOST_PER_COMMIT and not self.is_stopping:
+            with self._database.single() as tx:
+                deleted = self._store.forget(tx, older_than_us, MOST_PER_COMMIT)
 
-    def _forget(self, older_than_us: int) -> int:
-        with self._database.single() as tx:
-            return self._store.forget(tx, older_than_us, MOST_PER_COMMIT)
+
+class Courier:
+    """Handles the messages of one target: delivered, given back to be tried later, or given up."""
+
+    def __init__(self, target: str, channel: Channel, attempts: int, database: Database, event_log: EventLog) -> None:
+        self.target = target
+        self._channel = channel
+        self._attempts = attempts
+        self._database = database
+        self._event_log = event_log
+
+    def deliver(self, message: Message) -> Any:
+        try:
+            self._channel.send(message.id, message.payload)
+        except NotDelivered as error:
+            tries = message.give_backs + 1
+            if not error.is_final and tries < self._attempts:
+                self._record(EventKind.NOTIFICATION_DELAYED, message, str(error))
+                return GiveBack(pause_s(tries))
+            self._record(EventKind.NOTIFICATION_FAILED, message, str(error))
+            raise
+        crash.here(CrashPoint.NOTIFICATION_DELIVERED)
+        self._record(EventKind.NOTIFICATION_SENT, message)
+        return None
+
+    def _record(self, kind: EventKind, message: Message, why: str = "") -> None:
+        found: Digest = message.payload
+        data = {"title": found["title"], "notices": len(found["notices"]) + found["more"], MESSAGE: message.id}
+        # It was delivered, put off or given up all the same, and the message says so.
+        with suppress(DatabaseError), self._database.transaction() as tx:
+            self._event_log.record(tx, Event(kind, self.target, why=why, data=data))
+
+
+def inbox_of(target: str) -> str:
+    return f"notify:{target}"
+
+
+def pause_s(tries: int) -> float:
+    """How long to wait after that many failed deliveries."""
+    return float(min(FIRST_PAUSE_S * 2.0 ** min(tries - 1, 30), LONGEST_PAUSE_S))

@@ -1,12 +1,6 @@
-"""Something that people should hear of.
+"""Notices: what people should hear of, their table `notify_notice`, and many of them as one message.
 
-Many notices as one message. Pure: values in, values out.
-
-Whether what a target was handed has reached it. Pure: values in, values out.
-
-The table `notify_notice`.
-
-Taking down what people should hear of.
+Digests and the state of a target's deliveries are pure: values in, values out.
 """
 
 from __future__ import annotations
@@ -22,13 +16,17 @@ from typing import Any, Protocol
 
 from towpath.core.clock import MICROS, to_datetime
 from towpath.core.events import Event, EventKind
-from towpath.db import Database, Queries
-from towpath.db import Transaction as db_Transaction
-from towpath.db.database import Row, Transaction, storable
+from towpath.db import Database, Queries, Transaction
+from towpath.db.database import Row, storable
 from towpath.db.event_log import EventLog
 from towpath.queue.model import Message
 from towpath.queue.states import MessageState
 from towpath.settings import NotifySettings
+
+MOST_SHOWN = 50
+LONGEST_TITLE = 300
+LONGEST_SUBJECT = 300
+Digest = dict[str, Any]
 
 
 class NoticeKind(StrEnum):
@@ -56,11 +54,20 @@ MOVES: Mapping[NoticeState, frozenset[NoticeState]] = {
     NoticeState.WAITING: frozenset({NoticeState.HANDED}),
     NoticeState.HANDED: frozenset(),
 }
+NAMES = {
+    NoticeKind.GROUP_FOUND: ("new group of errors", "new groups of errors"),
+    NoticeKind.GROUP_REGRESSED: ("group of errors is back", "groups of errors are back"),
+    NoticeKind.LANE_STUCK: ("lane is stuck", "lanes are stuck"),
+    NoticeKind.DESK_GROWING: ("flow fills the desk", "flows fill the desk"),
+    NoticeKind.DUTY_FAILED: ("process cannot be kept running", "processes cannot be kept running"),
+}
+_WAITS = (MessageState.NEW, MessageState.ACK)
+_GIVEN_UP = (MessageState.ERR, MessageState.DEAD)
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What happened, to what, in a line that people read; the same of the same subject is told once for a while."""
+    """What happened, to what, in a line for people. The same kind of the same subject is told once for a while."""
 
     kind: NoticeKind
     subject: str
@@ -69,10 +76,66 @@ class Notice:
 
 
 class Teller(Protocol):
-    """To whom parts say what people should hear of."""
+    """Where parts of Towpath report what people should hear of."""
 
     def tell(self, tx: Transaction, notice: Notice) -> None:
         """Say it, in the transaction in which it was found; it counts when that commits."""
+
+
+class Notices:
+    """The `Teller` of a database: notices wait in a table until their window ends. Each new one is an event too."""
+
+    def __init__(self, database: Database, event_log: EventLog, settings: NotifySettings) -> None:
+        self._database = database
+        self._event_log = event_log
+        self._settings = settings
+        self._store = NoticeStore(database)
+
+    def tell(self, tx: Transaction, notice: Notice) -> None:
+        not_since_us = self._database.now() - int(self._settings.repeat_s * MICROS)
+        if self._store.add(tx, notice, not_since_us):
+            event = Event(notice.kind.event, notice.subject, why=notice.title, data=notice.data)
+            self._event_log.record(tx, event)
+
+
+class NoticeStore:
+    """Writes and moves notices inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.notify", "notices", database.dialect)
+
+    def add(self, tx: Transaction, notice: Notice, not_since_us: int) -> bool:
+        """Whether it is new: the same neither waits nor was handed over since then."""
+        named = {"kind": notice.kind, "subject": storable(notice.subject)[:LONGEST_SUBJECT]}
+        if tx.rows(self._sql["count_again"], {**named, "not_since": not_since_us}):
+            return False
+        params = {
+            **named,
+            "title": storable(notice.title)[:LONGEST_TITLE],
+            "data": storable(json.dumps(dict(notice.data), default=str)),
+        }
+        return bool(tx.rows(self._sql["add_notice"], params)[0][0] == 1)
+
+    def waiting_since_us(self, tx: Transaction) -> int | None:
+        since: int | None = tx.rows(self._sql["waiting_since"], {})[0][0]
+        return since
+
+    def last_handed_us(self, tx: Transaction) -> int | None:
+        last: int | None = tx.rows(self._sql["last_handed"], {})[0][0]
+        return last
+
+    def hand_over(self, tx: Transaction, limit: int) -> list[StoredNotice]:
+        """The oldest that wait, which are handed over by this transaction."""
+        rows = tx.rows(self._sql["hand_over"], {"limit": limit})
+        return sorted(map(StoredNotice.from_row, rows), key=lambda notice: notice.seq)
+
+    def page(self, tx: Transaction, *, limit: int, before: int | None) -> list[StoredNotice]:
+        """The newest first; `before` is the `seq` of the last one of the page before."""
+        rows = tx.rows(self._sql["list_notices"], {"limit": limit, "before": before})
+        return [StoredNotice.from_row(row) for row in rows]
+
+    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
+        return tx.run(self._sql["forget_notices"], {"older_than": older_than_us, "limit": limit})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +170,8 @@ class StoredNotice:
         )
 
 
-MOST_SHOWN = 50
-NAMES = {
-    NoticeKind.GROUP_FOUND: ("new group of errors", "new groups of errors"),
-    NoticeKind.GROUP_REGRESSED: ("group of errors is back", "groups of errors are back"),
-    NoticeKind.LANE_STUCK: ("lane is stuck", "lanes are stuck"),
-    NoticeKind.DESK_GROWING: ("flow fills the desk", "flows fill the desk"),
-    NoticeKind.DUTY_FAILED: ("process cannot be kept running", "processes cannot be kept running"),
-}
-
-Digest = dict[str, Any]
-
-
 def digest(notices: Sequence[StoredNotice], kinds: Collection[str]) -> Digest | None:
-    """What one target is told; none when nothing of it is for that target. `more` are not listed, but counted."""
+    """The message for one target; None when no notice is for it. `more` are counted, but not listed."""
     wanted = [notice for notice in notices if notice.kind in kinds]
     if not wanted:
         return None
@@ -139,7 +190,7 @@ def trial() -> Digest:
 
 
 def as_text(found: Digest) -> str:
-    """The same for a person's eyes."""
+    """The digest as plain text."""
     lines = [one_line(found["title"]), ""]
     for notice in found["notices"]:
         times = f" (× {notice['times']})" if notice["times"] > 1 else ""
@@ -155,29 +206,9 @@ def one_line(text: str) -> str:
     return " ".join("".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text).split())
 
 
-def _title(counts: Counter[NoticeKind]) -> str:
-    return ", ".join(f"{counts[kind]} {NAMES[kind][counts[kind] > 1]}" for kind in NoticeKind if counts[kind])
-
-
-def _item(notice: StoredNotice) -> dict[str, Any]:
-    return {
-        "kind": notice.kind.value,
-        "subject": notice.subject,
-        "title": notice.title,
-        "data": notice.data,
-        "times": notice.times,
-        "at": notice.at.isoformat(),
-        "last_at": notice.last_at.isoformat(),
-    }
-
-
-_WAITS = (MessageState.NEW, MessageState.ACK)
-_GIVEN_UP = (MessageState.ERR, MessageState.DEAD)
-
-
 @dataclass(frozen=True, slots=True)
 class TargetDelivery:
-    """How it stands with the newest messages of one target."""
+    """The state of the newest messages of one target."""
 
     waiting: int  # neither taken nor given up
     tries: int  # of the one among these that has failed most often: how often
@@ -198,75 +229,28 @@ def delivery(messages: Sequence[Message], errors: Mapping[str, str]) -> TargetDe
         default=None,
     )
     due = [each.deliver_after for each in failing if each.deliver_after is not None]
+    said = next((errors[each.id] for each in failing if each.id in errors), None)
     return TargetDelivery(
         waiting=len(waiting),
         tries=max((each.give_backs for each in failing), default=0),
         next_try_at=min(due, default=None),
-        error=_error(failing, errors) or (None if given_up is None else given_up.reason),
+        error=said or (None if given_up is None else given_up.reason),
         delivered_at=taken,
         given_up_at=None if given_up is None else given_up.updated_at,
     )
 
 
-def _error(failing: Sequence[Message], errors: Mapping[str, str]) -> str | None:
-    return next((errors[each.id] for each in failing if each.id in errors), None)
+def _title(counts: Counter[NoticeKind]) -> str:
+    return ", ".join(f"{counts[kind]} {NAMES[kind][counts[kind] > 1]}" for kind in NoticeKind if counts[kind])
 
 
-LONGEST_TITLE = 300
-LONGEST_SUBJECT = 300
-
-
-class NoticeStore:
-    """Writes and moves notices inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.notify", "notices", database.dialect)
-
-    def add(self, tx: db_Transaction, notice: Notice, not_since_us: int) -> bool:
-        """Whether it is new: the same neither waits nor was handed over since then."""
-        named = {"kind": notice.kind, "subject": storable(notice.subject)[:LONGEST_SUBJECT]}
-        if tx.rows(self._sql["count_again"], {**named, "not_since": not_since_us}):
-            return False
-        params = {
-            **named,
-            "title": storable(notice.title)[:LONGEST_TITLE],
-            "data": storable(json.dumps(dict(notice.data), default=str)),
-        }
-        return bool(tx.rows(self._sql["add_notice"], params)[0][0] == 1)
-
-    def waiting_since_us(self, tx: db_Transaction) -> int | None:
-        since: int | None = tx.rows(self._sql["waiting_since"], {})[0][0]
-        return since
-
-    def last_handed_us(self, tx: db_Transaction) -> int | None:
-        last: int | None = tx.rows(self._sql["last_handed"], {})[0][0]
-        return last
-
-    def hand_over(self, tx: db_Transaction, limit: int) -> list[StoredNotice]:
-        """The oldest that wait, which are handed over by this transaction."""
-        rows = tx.rows(self._sql["hand_over"], {"limit": limit})
-        return sorted(map(StoredNotice.from_row, rows), key=lambda notice: notice.seq)
-
-    def page(self, tx: db_Transaction, *, limit: int, before: int | None) -> list[StoredNotice]:
-        """The newest first; `before` is the `seq` of the last one of the page before."""
-        rows = tx.rows(self._sql["list_notices"], {"limit": limit, "before": before})
-        return [StoredNotice.from_row(row) for row in rows]
-
-    def forget(self, tx: db_Transaction, older_than_us: int, limit: int) -> int:
-        return tx.run(self._sql["forget_notices"], {"older_than": older_than_us, "limit": limit})
-
-
-class Notices:
-    """The `Teller` of a database: notices wait in a table until their window ends. Each new one is an event too."""
-
-    def __init__(self, database: Database, event_log: EventLog, settings: NotifySettings) -> None:
-        self._database = database
-        self._event_log = event_log
-        self._settings = settings
-        self._store = NoticeStore(database)
-
-    def tell(self, tx: db_Transaction, notice: Notice) -> None:
-        not_since_us = self._database.now() - int(self._settings.repeat_s * MICROS)
-        if self._store.add(tx, notice, not_since_us):
-            event = Event(notice.kind.event, notice.subject, why=notice.title, data=notice.data)
-            self._event_log.record(tx, event)
+def _item(notice: StoredNotice) -> dict[str, Any]:
+    return {
+        "kind": notice.kind.value,
+        "subject": notice.subject,
+        "title": notice.title,
+        "data": notice.data,
+        "times": notice.times,
+        "at": notice.at.isoformat(),
+        "last_at": notice.last_at.isoformat(),
+    }

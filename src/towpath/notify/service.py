@@ -32,7 +32,7 @@ class NotificationTarget:
 
 
 class NotifyService:
-    """Tells people. `notices` is what parts tell; `services` are what delivers it, in any number of processes."""
+    """`notices` takes what parts report; `services` deliver it, in any number of processes."""
 
     def __init__(
         self, database: Database, settings: NotifySettings, queue: Queue, events: Events, event_log: EventLog
@@ -72,7 +72,7 @@ class NotifyService:
             return self._store.page(tx, limit=limit, before=before)
 
     def services(self) -> list[Service]:
-        """What has to run in some process: the collector, and a worker a target."""
+        """The services that some process has to run: the collector, and a worker for each target."""
         workers: list[Service] = [self._worker(each) for each in self._settings_of_targets()]
         return [*workers, self.collector()]
 

@@ -1,13 +1,9 @@
-"""What the synchronous and the asynchronous inbox share: subscriptions, and the handling of one message.
+"""Inboxes that run handlers: synchronous, asynchronous and single-shot.
 
-The synchronous inbox: one message at a time, in the order in which they came, abortable.
-
-The asynchronous inbox: several messages at once, never more claimed than can be started.
-
-Back-pressure is in the claim: a message is taken only when a thread is free for it, so that what waits, waits in the
-queue, where others can take it and people can see it.
-
-The single-shot inbox: wait for one message, or take over the one that a dead process left.
+- Synchronous: one message at a time, in the order in which they came, abortable.
+- Asynchronous: several at once. Back-pressure is in the claim: a message is taken only when a thread is free for it, so
+  that what waits, waits in the queue, where others can take it and people can see it.
+- Single-shot: wait for one message, or take over the one that a dead process left.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from towpath.core import crash
@@ -33,11 +30,11 @@ from towpath.queue.states import MessageState
 from towpath.queue.store import QueueContext
 
 logger = logging.getLogger(__name__)
-
 Handler = Callable[[Message], Any]
-
-FIRST_PAUSE_S = 0.05
+FIRST_PAUSE_S = 0.05  # between tries to end a message while the database is away
 LONGEST_PAUSE_S = 2.0
+FULL_REST_S = 0.5  # while every thread is busy
+LOOKED_AT_FOR_STEALING = 100
 
 
 class Worker(Service):
@@ -96,7 +93,7 @@ class Worker(Service):
         return self.inbox.claim(limit)
 
     def clear_bell(self) -> None:
-        """To be done before each claim: what is sent from here on rings it again."""
+        """Call this before each claim: what is sent afterwards rings the bell again."""
         if self._bell is not None:
             self._bell.clear()
 
@@ -160,7 +157,7 @@ class Worker(Service):
                 self.finish(message, outcome)
 
     def finish(self, message: Message, payload: Any) -> None:
-        """The handler is done with the message."""
+        """The handler has returned; `payload` is its answer."""
         self.inbox.finish(message, payload)
 
     def give_back(self, messages: list[Message]) -> None:
@@ -169,15 +166,6 @@ class Worker(Service):
             self.inbox.release(messages)
         except (ClaimLost, DatabaseError, ProcessDead) as error:
             logger.warning("%s: could not give back %d messages: %s", self.name, len(messages), error)
-
-
-class _Failed:
-    """The handler raised, or there is none."""
-
-    __slots__ = ("reason",)
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
 
 
 class SynchronousInbox(Worker):
@@ -225,8 +213,8 @@ class SynchronousInbox(Worker):
     def abort(self, why: str) -> bool:
         """End the message that is being handled as ERR, now. False when nothing is being handled.
 
-        The handler is not torn from its work: `towpath.queue.is_aborted()` tells it, and whatever it does after this
-        does not count.
+        The handler is not interrupted: `towpath.queue.is_aborted()` tells it, and whatever it does after this does
+        not count.
         """
         with self._work_lock:
             work = self._work
@@ -241,9 +229,6 @@ class SynchronousInbox(Worker):
         except ClaimLost:
             return False  # it came to its end in this very moment, or is another's by now
         return True
-
-
-FULL_REST_S = 0.5
 
 
 class AsynchronousInbox(Worker):
@@ -296,11 +281,8 @@ class AsynchronousInbox(Worker):
             self.wake()
 
 
-LOOKED_AT_FOR_STEALING = 100
-
-
 class SingleShotInbox:
-    """For a process that is started for one piece of work."""
+    """Waits for one message: for a process that is started for one piece of work."""
 
     def __init__(self, parts: QueueContext, inbox: Inbox) -> None:
         self._parts = parts
@@ -343,3 +325,10 @@ class SingleShotInbox:
             return None
         claimed = self.inbox.claim(1)
         return claimed[0] if claimed else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """The handler raised, or there is none."""
+
+    reason: str

@@ -1,4 +1,4 @@
-"""Messages that actors hold: moved by their ids, many at once, by a part that knows itself whose they are.
+"""Messages that actors hold: moved by their ids, many at once, by the actors' engine, which knows whose they are.
 
 They lie in inboxes whose names begin with `actor:`. No inbox claims them, and the caretaker does not free them: an
 actor's host does, by what the actor's states declare.
@@ -16,45 +16,10 @@ from towpath.queue.model import Message
 from towpath.queue.states import MessageState
 
 LONGEST_REASON = 8_000
-
 _COLUMNS = (
-    "id",
-    "related_id",
-    "audit_id",
-    "inbox",
-    "function",
-    "payload",
-    "headers",
-    "state",
-    "owner",
-    "owner_tick",
-    "attempts",
-    "deliver_after",
-    "created_at",
-    "updated_at",
-)
-
-
-class Head(NamedTuple):
-    """A message to be written that says what comes next in its inbox: claimed already, or due at a time."""
-
-    id: str
-    related_id: str
-    inbox: str
-    function: str
-    payload_json: str
-    headers_json: str = "{}"
-    claimed_by: tuple[str, int] | None = None  # owner and tick
-    due_us: int | None = None
-
-
-class Ending(NamedTuple):
-    """The end of a message, whoever has it or only if `owner` has it."""
-
-    id: str
-    state: MessageState
-    reason: str | None
-    owner: str | None = None
+    "id", "related_id", "audit_id", "inbox", "function", "payload", "headers", "state", "owner", "owner_tick",
+    "attempts", "deliver_after", "created_at", "updated_at",
+)  # fmt: skip
 
 
 class HeldMessages:
@@ -64,11 +29,11 @@ class HeldMessages:
         self._sql = Queries("towpath.queue", "held", database.dialect, fragments="messages")
 
     def has_arrivals(self, tx: Transaction, actors: Collection[str]) -> bool:
-        """Whether something has come for these actors that nobody has looked at."""
+        """Whether messages have come for these actors that no engine has looked at."""
         return bool(tx.rows(self._sql["has_arrivals"], {"actors": _json(actors), "limit": 1}))
 
     def arrivals(self, tx: Transaction, actors: Collection[str], limit: int) -> list[Message]:
-        """What has come for these actors and nobody has looked at, the oldest first."""
+        """Messages that have come for these actors and no engine has looked at, the oldest first."""
         params = {"actors": _json(actors), "limit": limit}
         return [Message.from_row(row) for row in tx.rows(self._sql["arrivals"], params)]
 
@@ -85,18 +50,18 @@ class HeldMessages:
         return {message.id: message for message in map(Message.from_row, rows)}
 
     def hold(self, tx: Transaction, ids: Collection[str]) -> None:
-        """Starts are held by whom they start: until the run ends, nobody else has anything to do with them."""
+        """Mark messages that start actors as held until the run ends; nothing else touches them meanwhile."""
         if ids:
             tx.run(self._sql["hold_starts"], {"ids": _json(ids)})
 
     def finish(self, tx: Transaction, ids: Collection[str], owner: str) -> set[str]:
-        """These are done well; returns which of them the owner still had."""
+        """Finish these messages; returns those that the owner still had."""
         if not ids:
             return set()
         return {row[0] for row in tx.rows(self._sql["finish_held"], {"ids": _json(ids), "owner": owner})}
 
     def end(self, tx: Transaction, endings: Sequence[Ending]) -> dict[str, str | None]:
-        """Returns where the answers go to of those that have come to their end."""
+        """End these messages; returns the reply inbox of each one that was ended."""
         if not endings:
             return {}
         rows = [
@@ -104,8 +69,8 @@ class HeldMessages:
         ]
         return dict(tx.rows(self._sql["end_held"], {"rows": json.dumps(rows)}))
 
-    def wait_again(self, tx: Transaction, ids: Collection[str], due_us: int) -> set[str]:
-        return {row[0] for row in tx.rows(self._sql["wait_again"], {"ids": _json(ids), "due_us": due_us})}
+    def wait_again(self, tx: Transaction, ids: Collection[str], due_us: int) -> None:
+        tx.rows(self._sql["wait_again"], {"ids": _json(ids), "due_us": due_us})
 
     def forget(self, tx: Transaction, message_id: str, function: str) -> None:
         """Delete a message that is done, if it has that function and is not the newest of all."""
@@ -117,6 +82,28 @@ class HeldMessages:
     def answered(self, tx: Transaction, ids: Collection[str]) -> set[str]:
         """Which of these have an answer, or will never have one."""
         return {row[0] for row in tx.rows(self._sql["answered"], {"ids": _json(ids)})}
+
+
+class Head(NamedTuple):
+    """A message to be written that says what comes next in its inbox: claimed already, or due at a time."""
+
+    id: str
+    related_id: str
+    inbox: str
+    function: str
+    payload_json: str
+    headers_json: str = "{}"
+    claimed_by: tuple[str, int] | None = None  # owner and tick
+    due_us: int | None = None
+
+
+class Ending(NamedTuple):
+    """The end of a message: whoever owns it, or only if `owner` does."""
+
+    id: str
+    state: MessageState
+    reason: str | None
+    owner: str | None = None
 
 
 def _row(head: Head, now: int) -> tuple[Any, ...]:

@@ -1,6 +1,7 @@
-"""Claiming messages and saying what became of them. The inboxes that run handlers are built on this.
+"""Claiming messages, saying what became of them, and answering requests.
 
-Answers: new messages to the asker's reply inbox, written with the move that they tell of.
+An answer is a new message to the asker's reply inbox, written in the transaction of the move that it tells of. The
+inboxes that run handlers (`consumers`) are built on `Inbox`.
 """
 
 from __future__ import annotations
@@ -27,56 +28,9 @@ REPLY = "REPLY"
 # An asker must learn of a failure also where payloads are kept very small.
 FAILURE_BYTES = 16 << 10
 LONGEST_FAILURE = 2_500  # characters, of which each takes six bytes at most
-
-
-def answer(parts: QueueContext, tx: Transaction, message_id: str, reply_to: str, payload: Any) -> None:
-    """Write the answer to a request. The caller moves the request in the same transaction."""
-    _write(parts, tx, [(message_id, reply_to)], to_json(payload, parts.settings.max_payload_bytes, "answer"))
-
-
-def answer_with_failure(parts: QueueContext, tx: Transaction, message_id: str, reply_to: str, reason: str) -> None:
-    """Tell an asker why its request has failed."""
-    _write(parts, tx, [(message_id, reply_to)], _failure(parts, reason))
-
-
-def answer_all(parts: QueueContext, tx: Transaction, messages: list[Message], payload: Any) -> None:
-    """The same answer to all of these that are requests."""
-    if asked := _asked(messages):
-        _write(parts, tx, asked, to_json(payload, parts.settings.max_payload_bytes, "answer"))
-
-
-def answer_all_with_failure(parts: QueueContext, tx: Transaction, messages: list[Message], reason: str) -> None:
-    """Tell all of these that are requests why they have failed."""
-    if asked := _asked(messages):
-        _write(parts, tx, asked, _failure(parts, reason))
-
-
-def _asked(messages: list[Message]) -> list[tuple[str, str]]:
-    return [(message.id, message.reply_to) for message in messages if message.reply_to is not None]
-
-
-def _failure(parts: QueueContext, reason: str) -> str:
-    said = storable(reason)[:LONGEST_FAILURE]
-    return to_json({"error": said}, max(FAILURE_BYTES, parts.settings.max_payload_bytes), "answer")
-
-
-def _write(parts: QueueContext, tx: Transaction, asked: list[tuple[str, str]], payload_json: str) -> None:
-    ttl_s = parts.settings.reply_ttl_s
-    if len(asked) == 1:
-        [(message_id, reply_to)] = asked
-        parts.messages.insert(
-            tx,
-            Draft(new_id(), reply_to, REPLY, payload_json, related_id=message_id, audit_id=message_id, ttl_s=ttl_s),
-        )
-    else:  # in one go: a batch keeps other writers waiting until it is written
-        parts.messages.insert_answers(tx, REPLY, [(new_id(), *each) for each in asked], payload_json, ttl_s)
-    for name in {reply_to for _, reply_to in asked}:
-        parts.ring_after(tx, name)
-
-
+LONGEST_REASON = 2_000  # of a failed message
 DEFAULT_MAX_ATTEMPTS = 5
 DELAYED_EVERY_S = 0.01
-LONGEST_REASON = 2_000
 MOST_PER_CLAIM = 5_000  # keeps a claim's transaction short on SQLite, where it holds up every other writer
 
 
@@ -130,13 +84,13 @@ class Inbox:
         Raises `ClaimLost` as `finish` does; then nothing was claimed.
         """
         process = self._claimant(limit)
-        batch = [done] if isinstance(done, Message) else list(done)
+        batch = _batch(done)
         try:
             with self._in_doubt_when_cut_off(process.next_tick()) as tick, self._parts.database.transaction() as tx:
                 lost = self._parts.messages.finish(tx, batch)
                 if lost:
                     raise ClaimLost(lost)
-                answer_all(self._parts, tx, batch, payload)
+                _answer_all(self._parts, tx, batch, payload)
                 messages = next(filter(None, (claim(tx, process.id, tick) for claim in self._ways(limit))), [])
                 crash.here(CrashPoint.EXCHANGE_BEFORE_COMMIT)
         except ClaimLost:
@@ -153,11 +107,11 @@ class Inbox:
         Raises `ClaimLost` for those that are not this process's any more. Without `tx` the others are finished all
         the same; with `tx` the caller's transaction should be rolled back, which letting the error pass does.
         """
-        batch = [messages] if isinstance(messages, Message) else list(messages)
+        batch = _batch(messages)
 
         def move(tx: Transaction) -> set[str]:
             lost = self._parts.messages.finish(tx, batch)
-            answer_all(self._parts, tx, [m for m in batch if m.id not in lost], payload)
+            _answer_all(self._parts, tx, [m for m in batch if m.id not in lost], payload)
             crash.here(CrashPoint.FINISH_BEFORE_COMMIT)
             return lost
 
@@ -165,12 +119,13 @@ class Inbox:
 
     def fail(self, messages: Message | Sequence[Message], reason: str, *, tx: Transaction | None = None) -> None:
         """The messages have failed. A request gets `{"error": reason}` as its answer."""
-        batch = [messages] if isinstance(messages, Message) else list(messages)
+        batch = _batch(messages)
         reason = storable(reason)[:LONGEST_REASON]
 
         def move(tx: Transaction) -> set[str]:
             lost = self._parts.messages.fail(tx, batch, reason)
-            answer_all_with_failure(self._parts, tx, [m for m in batch if m.id not in lost], reason)
+            if asked := _requests([m for m in batch if m.id not in lost]):
+                _write(self._parts, tx, asked, _failure(self._parts, reason))
             crash.here(CrashPoint.FINISH_BEFORE_COMMIT)
             return lost
 
@@ -180,7 +135,7 @@ class Inbox:
         self, messages: Message | Sequence[Message], delay_s: float = 0.0, *, tx: Transaction | None = None
     ) -> None:
         """Give the messages back unworked: they wait again (after `delay_s`), and no attempt is burnt."""
-        batch = [messages] if isinstance(messages, Message) else list(messages)
+        batch = _batch(messages)
         delay_us = int((check_seconds(delay_s, "delay_s") or 0) * MICROS) if delay_s else None
 
         def move(tx: Transaction) -> set[str]:
@@ -255,7 +210,7 @@ class Inbox:
             raise
 
     def _settle_doubts(self, limit: int) -> list[Message]:
-        """What the claims hold whose answer was lost.
+        """The messages of claims whose answer was lost.
 
         A server that has lost us may still be at work on the claim, so a tick stays in doubt until it is found to hold
         something, or for a whole lease.
@@ -270,3 +225,44 @@ class Inbox:
                     del self._doubtful[tick]
             given, self._found = self._found[:limit], self._found[limit:]
             return given
+
+
+def answer(parts: QueueContext, tx: Transaction, message_id: str, reply_to: str, payload: Any) -> None:
+    """Write the answer to a request. The caller moves the request in the same transaction."""
+    _write(parts, tx, [(message_id, reply_to)], to_json(payload, parts.settings.max_payload_bytes, "answer"))
+
+
+def answer_with_failure(parts: QueueContext, tx: Transaction, message_id: str, reply_to: str, reason: str) -> None:
+    """Tell an asker why its request has failed."""
+    _write(parts, tx, [(message_id, reply_to)], _failure(parts, reason))
+
+
+def _answer_all(parts: QueueContext, tx: Transaction, messages: list[Message], payload: Any) -> None:
+    """Give the same answer to all of these messages that are requests."""
+    if asked := _requests(messages):
+        _write(parts, tx, asked, to_json(payload, parts.settings.max_payload_bytes, "answer"))
+
+
+def _batch(messages: Message | Sequence[Message]) -> list[Message]:
+    return [messages] if isinstance(messages, Message) else list(messages)
+
+
+def _requests(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.id, message.reply_to) for message in messages if message.reply_to is not None]
+
+
+def _failure(parts: QueueContext, reason: str) -> str:
+    said = storable(reason)[:LONGEST_FAILURE]
+    return to_json({"error": said}, max(FAILURE_BYTES, parts.settings.max_payload_bytes), "answer")
+
+
+def _write(parts: QueueContext, tx: Transaction, asked: list[tuple[str, str]], payload_json: str) -> None:
+    ttl_s = parts.settings.reply_ttl_s
+    if len(asked) == 1:
+        [(message_id, reply_to)] = asked
+        draft = Draft(new_id(), reply_to, REPLY, payload_json, related_id=message_id, audit_id=message_id, ttl_s=ttl_s)
+        parts.messages.insert(tx, draft)
+    else:  # in one go: a batch keeps other writers waiting until it is written
+        parts.messages.insert_answers(tx, REPLY, [(new_id(), *each) for each in asked], payload_json, ttl_s)
+    for name in {reply_to for _, reply_to in asked}:
+        parts.ring_after(tx, name)

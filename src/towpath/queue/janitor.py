@@ -1,21 +1,22 @@
-"""Frees what the dead held, and lets messages die whose time ran out. Every process that claims runs one.
+"""What keeps the queue in order in every process that claims: the caretaker and the janitor.
 
-Freeing the dead, in this order, so that a crash between any two steps is made good by the next round of anyone:
+The caretaker lets messages die whose time ran out, and frees what the dead held, in this order, so that a crash between
+any two steps is made good by the next round of any process:
 
-1. Mark as dead whoever's lease ran out, or who is gone from this machine (a guarded move in the process table).
+1. Mark as dead every process whose lease ran out, or that is gone from this machine (a guarded move in the process
+   table).
 2. Move its claims by the policy of their inboxes, with an event for each, and the event of its death.
 3. Note that its death is settled.
 
 Claims whose owner has no living row for another reason (stopped in order but left some behind, row deleted long ago,
 or claimed in the moment between its death and its reading of it) are freed in the same way.
 
-Deletes what is past its retention time: finished messages by state, events, rows of ended processes.
+The janitor deletes what is past its retention time: finished messages by state, events, rows of ended processes.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from itertools import chain
 
 from towpath.core import crash
 from towpath.core.clock import MICROS, to_micros
@@ -29,10 +30,11 @@ from towpath.queue.states import MessageMove, MessageState
 from towpath.queue.store import HeldClaim, QueueContext
 
 MOST_FREED_PER_COMMIT = 500  # each with its event: a transaction of some 20 ms on SQLite
+MOST_PER_COMMIT = 2_000  # messages or events that the janitor looks at
 
 
 class Caretaker(Service):
-    """Looks after the whole queue, not only the inboxes of its own process."""
+    """Frees claims of dead processes and expires messages, in all inboxes, not only in those of its own process."""
 
     name = "caretaker"
 
@@ -45,7 +47,7 @@ class Caretaker(Service):
         return RoundResult(done, self._parts.settings.caretaker_s)
 
     def reap(self) -> int:
-        """Messages that nobody took in time become DEAD. Returns how many."""
+        """Make messages DEAD whose time to live has run out. Returns how many."""
         parts, total = self._parts, 0
         while True:
             with parts.database.transaction() as tx:
@@ -66,7 +68,7 @@ class Caretaker(Service):
                 return total
 
     def free_the_dead(self) -> int:
-        """Free the claims of everybody who is not alive. Returns how many claims were moved."""
+        """Free the claims of all processes that are not alive. Returns how many claims were moved."""
         parts = self._parts
         process = parts.process()
         newly_dead = self.mark_gone() + process.mark_dead()
@@ -78,14 +80,14 @@ class Caretaker(Service):
         return moved + sum(map(self.free_claims_of, self._owners_not_alive()))
 
     def bury_the_dead(self) -> int:
-        """Free the claims of those who are marked dead, and write down that they died. Returns how many were moved."""
+        """Free the claims of processes that are marked dead, and record their deaths. Returns how many were moved."""
         parts = self._parts
         with parts.database.beats.read() as tx:
             unsettled = parts.processes.unsettled(tx)
         return sum(map(self._bury, unsettled))
 
     def mark_gone(self) -> list[str]:
-        """Who ended on this machine without a word is dead at once, and not only when its lease runs out."""
+        """Declare dead the local processes that have exited, without waiting for their leases; returns their ids."""
         beats, store = self._parts.database.beats, self._parts.processes
         with beats.glance() as tx:
             gone = store.gone(tx, self._parts.process().id)
@@ -117,7 +119,7 @@ class Caretaker(Service):
         return moved
 
     def free_claims_of(self, owner: str, reason: str | None = None) -> int:
-        """Move what an owner held that is not alive, by the policies of its inboxes. Returns how many."""
+        """Move the claims of a dead owner by the policies of their inboxes. Returns how many."""
         reason = reason or f"its owner {owner} died"
         total = 0
         while True:
@@ -142,7 +144,7 @@ class Caretaker(Service):
                 self._tell(tx, owner, move, claim, reason)
         for inbox in {claim.inbox for claim in moved.get(MessageMove.FREE, ())}:
             self._parts.ring_after(tx, inbox)
-        return len(list(chain.from_iterable(moved.values())))
+        return sum(map(len, moved.values()))
 
     def _tell(self, tx: Transaction, owner: str, move: MessageMove, claim: HeldClaim, reason: str) -> None:
         parts = self._parts
@@ -155,11 +157,8 @@ class Caretaker(Service):
             parts.ring_after(tx, claim.reply_to)
 
 
-MOST_PER_COMMIT = 2_000
-
-
 class Janitor(Service):
-    """Runs in every process that claims; two at once only share the work."""
+    """Deletes what is past its retention time. Two at once only share the work."""
 
     name = "janitor"
 
@@ -183,7 +182,7 @@ class Janitor(Service):
         return self._parts.database.now() - int(age_s * MICROS)
 
     def _clean_messages(self) -> dict[str, int]:
-        """Walk from the oldest message on, stretch by stretch, until they are too young to be past any time.
+        """Walk from the oldest message on, stretch by stretch, until they are too young for any retention time.
 
         Nothing else orders messages by age: an index for it would cost every message a page when it is finished.
         """

@@ -1,8 +1,6 @@
-"""A message as it was read, and a draft of one to be sent.
+"""Messages, drafts, answers and selections, and the message that the current thread is handling.
 
-Which messages are meant: the filter of a list.
-
-Which message this thread is handling: everything sent meanwhile carries its id, and it can ask to be stopped.
+Everything that is sent while a message is handled carries its id, and its handler can ask whether it was aborted.
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ from towpath.queue.states import MessageState
 
 _UNREAD: Any = object()
 _STATES = {state.value: state for state in MessageState}
+_current: ContextVar[Handling | None] = ContextVar("towpath_handling", default=None)
 
 
 @dataclass(slots=True)
@@ -128,7 +127,7 @@ class GiveBack:
 
 @dataclass(frozen=True, slots=True)
 class MessageSelection:
-    """All that is given must hold; what is None does not count."""
+    """The filter of a list: every field that is given must match; None matches everything."""
 
     inbox: str | None = None
     state: MessageState | None = None
@@ -146,13 +145,10 @@ class MessageSelection:
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """One message in the hands of one handler."""
+    """A message that a handler is working on."""
 
     message: Message
     aborted: threading.Event = field(default_factory=threading.Event)
-
-
-_current: ContextVar[Handling | None] = ContextVar("towpath_handling", default=None)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from towpath.core.clock import to_micros
 from towpath.core.events import Event, EventKind
@@ -20,13 +20,11 @@ from towpath.queue.payload import check_id, headers_to_json, new_id, to_json
 from towpath.queue.states import BY_HAND, MOVES, MessageMove, MessageState
 from towpath.queue.store import QueueContext
 
-T = TypeVar("T")
-
 OUTBOX = "operator"  # where answers to operators come
 
 
 class Operator:
-    """One person at work on the queue."""
+    """Changes to the queue in the name of one person."""
 
     def __init__(self, parts: QueueContext, who: str) -> None:
         self.who = check_who(who)
@@ -117,7 +115,7 @@ class Operator:
     ) -> None:
         """Change the payload or headers of a waiting message; refused when someone was faster since `seen`.
 
-        Who has not the message any more that was seen says when that had been changed last: its `updated_at`.
+        A caller that no longer has the message it saw gives `seen_at`: the `updated_at` that it had.
         """
         message_id = check_id(message_id)
         limit = self._parts.settings.max_payload_bytes
@@ -129,14 +127,8 @@ class Operator:
             payload_json = message.payload_json if payload is ... else to_json(payload, limit)
             headers_json = message.headers_json if headers is None else headers_to_json(headers, limit)
             self._parts.messages.edit(tx, message, payload_json, headers_json)
-            self._record(
-                tx,
-                EventKind.MESSAGE_EDITED,
-                message_id,
-                why,
-                payload_before=message.payload_json,
-                headers_before=message.headers_json,
-            )
+            before = {"payload_before": message.payload_json, "headers_before": message.headers_json}
+            self._record(tx, EventKind.MESSAGE_EDITED, message_id, why, **before)
 
         commit_by_hand(self._parts.database, act)
 

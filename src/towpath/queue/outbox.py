@@ -25,17 +25,12 @@ MOST_PER_COMMIT = 2_000
 MOST_BYTES_PER_COMMIT = 4 << 20
 
 
-def reply_inbox(outbox: str) -> str:
-    """Where the answers to an outbox arrive."""
-    return f"{outbox}//reply"
-
-
 class Options(TypedDict, total=False):
-    """What may be said about a message besides what it says."""
+    """Options of a message besides its payload."""
 
     headers: Mapping[str, Any] | None
     delay_s: float | None
-    """It is not given to anyone before this many seconds have passed."""
+    """It is not claimed before this many seconds have passed."""
     ttl_s: float | None
     """It is DEAD when nobody has claimed it this many seconds after it could be."""
     message_id: str | None
@@ -86,7 +81,7 @@ class Outbox:
         self, inbox: str, function: str, payloads: Iterable[Any], *, tx: Transaction | None = None
     ) -> list[str]:
         """Send many requests at once and return their ids. Without `tx` they go in several commits, in order."""
-        texts = self._checked(inbox, function, payloads, tx)
+        texts = self._payload_texts(inbox, function, payloads, tx)
         self._make_reply_inbox(tx)
         return self._write_many(inbox, function, texts, self._reply_to, tx)
 
@@ -94,7 +89,7 @@ class Outbox:
         self, inbox: str, function: str, payloads: Iterable[Any], *, tx: Transaction | None = None
     ) -> list[str]:
         """Send many notices at once and return their ids. Without `tx` they go in several commits, in order."""
-        return self._write_many(inbox, function, self._checked(inbox, function, payloads, tx), None, tx)
+        return self._write_many(inbox, function, self._payload_texts(inbox, function, payloads, tx), None, tx)
 
     def request(
         self, inbox: str, function: str, payload: Any = None, *, timeout_s: float | None = None, **options: Any
@@ -139,7 +134,7 @@ class Outbox:
         return Answer(outcome.state, json.loads(outcome.answer_json), message_id)
 
     def _instead_of_answer(self, message_id: str, outcome: RequestOutcome) -> Any:
-        """What to say of a message that has ended and has no answer: a notice, or one whose answer is past its time."""
+        """The payload for a message that ended without an answer: a notice, or one whose answer was deleted."""
         if outcome.state is MessageState.ERR:
             return {"error": outcome.reason}
         if outcome.expects_answer:
@@ -147,7 +142,7 @@ class Outbox:
         return None
 
     def flag_bad(self, message_id: str, why: str) -> None:
-        """Declare a message failed that somebody is working on; the late finish of its worker will be refused."""
+        """Declare a message failed that is being worked on; the late finish of its worker will be refused."""
         self._flag(message_id, MessageMove.FAIL, why)
 
     def flag_dead(self, message_id: str, why: str) -> None:
@@ -160,16 +155,8 @@ class Outbox:
             reply_to = parts.messages.move(tx, message_id, move, f"flagged by {self.name}: {why}")
             if reply_to is not None and move is MessageMove.FAIL:
                 answer_with_failure(parts, tx, message_id, reply_to, why)
-            parts.event_log.record(
-                tx,
-                Event(
-                    EventKind.MESSAGE_FLAGGED,
-                    message_id,
-                    self.name,
-                    why,
-                    {"state": MOVES[move].target},
-                ),
-            )
+            flagged = Event(EventKind.MESSAGE_FLAGGED, message_id, self.name, why, {"state": MOVES[move].target})
+            parts.event_log.record(tx, flagged)
             parts.ring_after(tx, reply_to)
 
     def _draft(
@@ -200,7 +187,7 @@ class Outbox:
         parts.database.bells.ring((draft.inbox,))
         return draft.id
 
-    def _checked(self, inbox: str, function: str, payloads: Iterable[Any], tx: Transaction | None) -> list[str]:
+    def _payload_texts(self, inbox: str, function: str, payloads: Iterable[Any], tx: Transaction | None) -> list[str]:
         """All payloads as JSON. If one cannot be sent, none is: they are checked before the first is written."""
         self._parts.inboxes.check_known(check_name(inbox, "inbox"), tx)
         check_name(function, "function")
@@ -217,7 +204,7 @@ class Outbox:
             parts.ring_after(tx, inbox)
             return ids
         for portion in _portions(payloads):
-            with _told_how_far(ids, portion), parts.database.transaction() as own:
+            with _partly_sent(ids, portion), parts.database.transaction() as own:
                 parts.messages.insert_many(own, inbox, function, ids[portion], payloads[portion], reply_to, audit_id)
                 crash.here(CrashPoint.SEND_BEFORE_COMMIT)
             crash.here(CrashPoint.SEND_AFTER_COMMIT)
@@ -242,6 +229,11 @@ class Outbox:
             tx.after_commit(lambda: setattr(self, "_has_reply_inbox", True))
 
 
+def reply_inbox(outbox: str) -> str:
+    """Where the answers to an outbox arrive."""
+    return f"{outbox}//reply"
+
+
 def _with_options(draft: Draft, options: Options, max_bytes: int) -> Draft:
     """The draft with what the sender said about it, all of it checked."""
     related_id = options.get("related_id")
@@ -256,7 +248,7 @@ def _with_options(draft: Draft, options: Options, max_bytes: int) -> Draft:
 
 
 @contextmanager
-def _told_how_far(ids: list[str], portion: slice) -> Iterator[None]:
+def _partly_sent(ids: list[str], portion: slice) -> Iterator[None]:
     """When one portion of several fails, say which messages are in the queue all the same."""
     try:
         yield

@@ -1,4 +1,4 @@
-"""What may be sent: JSON that both databases can hold, and names that people can read."""
+"""What may be sent: JSON that both databases can hold, names that people can read, and ids."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def check_seconds(value: float | None, what: str) -> float | None:
 
 
 def check_id(message_id: str) -> str:
-    """The id if it could be one; otherwise no message can have it."""
+    """The id in its usual form; `UnknownMessage` when no message can have it."""
     try:
         return str(UUID(message_id))
     except (ValueError, AttributeError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""The queue of one database, and how its pieces are had."""
+"""The queue of one database: makes outboxes, inboxes and the services that look after them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from towpath.settings import QueueSettings
 
 
 class Queue:
-    """Makes outboxes and inboxes by name."""
+    """What `runtime.queue` is: the way to every part of the queue."""
 
     def __init__(
         self,

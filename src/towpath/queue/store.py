@@ -1,15 +1,12 @@
-"""The `message` table. Every move is one guarded statement: no row means that the move was illegal, and raises.
+"""The tables `message` and `inbox`, and the context that every part of the queue is given.
 
-Lists of messages, fast however many there are.
+Every move of a message is one guarded statement: no row means that the move was illegal, and raises.
 
-Indexes give, in turn, what has failed or waits or is being worked on, and all that is in an inbox of Towpath's own;
-there is none for what is done in the others, since it would cost every message a page. Whatever else is asked for is
-looked for among these, or among all (`db/searching.py`). Nor is there one for times: messages are numbered in the order
-in which they are sent, so that the number of a time is found by halving.
-
-The `inbox` table: which inboxes there are, and what becomes of a message when its owner dies.
-
-What every piece of the queue is made of: the database, its stores, the settings, this process.
+Pages of messages are fast however many there are. Indexes give, in turn, what has failed or waits or is being worked
+on, and all that is in an inbox of Towpath's own; there is none for what is done in the others, since it would cost
+every message a page. Whatever else is asked for is looked for among these, or among all (`db/paging.py`). Nor is there
+one for times: messages are numbered in the order in which they are sent, so that the number of a time is found by
+halving.
 """
 
 from __future__ import annotations
@@ -36,174 +33,31 @@ from towpath.queue.payload import ACTORS
 from towpath.queue.states import MOVES, TERMINAL, MessageMove, MessageState, OnOwnerDeath
 from towpath.settings import QueueSettings
 
-
-class MessagePages:
-    """Reads pages inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.queue", "pages", database.dialect, fragments="messages")
-
-    def page(
-        self, tx: Transaction, selection: MessageSelection, *, limit: int, before: int | None = None
-    ) -> list[Message]:
-        """The newest first, as many as asked for if there are so many, however long that takes."""
-        return self._read(tx, selection, LAST_SEQ if before is None else before, 0, limit)
-
-    def search(
-        self,
-        tx: Transaction,
-        selection: MessageSelection,
-        *,
-        limit: int,
-        before: int | None = None,
-        look_s: float = LOOK_S,
-    ) -> SearchPage[Message]:
-        """The newest first, as many as are found in a moment: a page may be short and have a `next`."""
-        top = LAST_SEQ if before is None else before
-        if _is_indexed(selection):
-            return cut(self._read_in_order(tx, selection, top, 0, limit + 1), limit)
-        since, until = selection.since, selection.until
-        return search(
-            partial(self._read_in_order, tx, selection),
-            partial(self._newest_below, tx),
-            limit=limit,
-            before=top if until is None else min(top, self._first_at(tx, to_micros(until) + SLACK_US)),
-            lowest=0 if since is None else self._first_at(tx, to_micros(since) - SLACK_US),
-            look_s=look_s,
-        )
-
-    def _read(self, tx: Transaction, selection: MessageSelection, before: int, floor: int, limit: int) -> list[Message]:
-        given = {**_given(selection), "before": before, "floor": floor, "limit": limit}
-        pages = [tx.rows(self._sql[f"page_{way}"], dict(given)) for way in _ways(selection)]
-        return [Message.from_row(row) for row in islice(merge(*pages, key=lambda row: -int(row[0])), limit)]
-
-    def _read_in_order(
-        self, tx: Transaction, selection: MessageSelection, before: int, floor: int, limit: int
-    ) -> list[Message]:
-        """Only as much as is needed."""
-        tx.run(self._sql["read_in_order"], {})
-        found = self._read(tx, selection, before, floor, limit)
-        tx.run(self._sql["read_as_usual"], {})
-        return found
-
-    def _newest_below(self, tx: Transaction, below: int) -> int | None:
-        newest: int | None = tx.rows(self._sql["newest_below"], {"below": below})[0][0]
-        return newest
-
-    def _first_at(self, tx: Transaction, at_us: int) -> int:
-        """From which number on messages were sent at that time or later."""
-        low, high = 0, (self._newest_below(tx, LAST_SEQ) or 0) + 1
-        while low < high:
-            middle = (low + high) // 2
-            found = tx.rows(self._sql["first_from"], {"seq": middle})
-            if found and found[0][1] < at_us:
-                low = found[0][0] + 1
-            else:
-                high = middle
-        return low
-
-
-def _ways(selection: MessageSelection) -> tuple[str, ...]:
-    """Which queries together give all that is selected, each in turn and without what another has."""
-    has_inbox = selection.inbox is not None
-    match selection.state:
-        case None if selection == MessageSelection():
-            return ("as_it_comes",)
-        case MessageState.ERR | MessageState.DEAD:
-            return ("of_failed_in",) if has_inbox else ("of_failed",)
-        case MessageState.ACK:
-            return ("of_live_in",) if has_inbox else ("of_claimed",)
-        case MessageState.NEW if has_inbox:
-            return ("of_live_in", "of_due_in")
-    return ("of_own_in",) if _is_own(selection.inbox) else ("of_all",)
-
-
-def _is_own(inbox: str | None) -> bool:
-    """Whether it is one that the index `message_own` knows."""
-    return inbox is not None and (inbox.startswith((ACTORS, "notify:")) or inbox == "desk-rehearsals")
-
-
-def _is_indexed(selection: MessageSelection) -> bool:
-    """Whether the ways give just what is selected, so that none of it has to be looked for."""
-    match _ways(selection):
-        case ("of_all",):
-            return False
-        case ("of_claimed",):
-            return True  # never more than there are hands
-    return selection == MessageSelection(inbox=selection.inbox, state=selection.state)
-
-
-def _given(selection: MessageSelection) -> dict[str, Any]:
-    since, until = selection.since, selection.until
-    return {
-        "inbox": selection.inbox,
-        "state": selection.state,
-        "function": selection.function,
-        "owner": selection.owner,
-        "since": None if since is None else to_micros(since),
-        "until": None if until is None else to_micros(until),
-    }
-
-
 _BATCH_COLUMNS = ("id", "payload", "inbox", "function", "reply_to", "audit_id", "created_at", "updated_at")
 _ANSWER_COLUMNS = (
-    "id",
-    "related_id",
-    "audit_id",
-    "inbox",
-    "function",
-    "payload",
-    "ttl_s",
-    "expires_at",
-    "created_at",
-    "updated_at",
-)
-
+    "id", "related_id", "audit_id", "inbox", "function", "payload", "ttl_s", "expires_at", "created_at", "updated_at",
+)  # fmt: skip
 # What follows the payload in a draft of the most usual kind: written by a shorter statement, which is faster.
 _PLAIN = Draft("", "", "", "")[4:]
 
 
 @dataclass(frozen=True, slots=True)
-class HeldClaim:
-    """What a dead owner held, and what its inbox says about that."""
+class QueueContext:
+    """What every part of the queue is given. The `Queue` makes it once."""
 
-    seq: int
-    id: str
-    inbox: str
-    reply_to: str | None
-    failures: int
-    on_owner_death: OnOwnerDeath
-    max_attempts: int
+    database: Database
+    settings: QueueSettings
+    events: Events
+    event_log: EventLog
+    messages: MessageStore
+    inboxes: InboxStore
+    processes: ProcessStore
+    process: Callable[[], Process]  # called when a process row is needed: only processes that claim have one
 
-    @property
-    def move(self) -> MessageMove:
-        match self.on_owner_death:
-            case OnOwnerDeath.ERR:
-                return MessageMove.FAIL
-            case OnOwnerDeath.AGAIN if self.failures < self.max_attempts:
-                return MessageMove.FREE
-        return MessageMove.GIVE_UP
-
-
-@dataclass(frozen=True, slots=True)
-class RequestOutcome:
-    """How far a request has come."""
-
-    state: MessageState
-    reason: str | None
-    expects_answer: bool
-    answer_id: str | None
-    answer_json: str | None
-    answer_state: MessageState | None
-
-
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """A message whose ttl ran out."""
-
-    id: str
-    inbox: str
-    reply_to: str | None
+    def ring_after(self, tx: Transaction, name: str | None) -> None:
+        """Wake all who wait for the name when the transaction has committed."""
+        if name is not None:
+            tx.after_commit(lambda: self.database.bells.ring((name,)))
 
 
 class MessageStore:
@@ -217,12 +71,8 @@ class MessageStore:
     # Sending
 
     def insert(self, tx: Transaction, draft: Draft) -> None:
-        params: dict[str, Any] = {
-            "id": draft.id,
-            "inbox": draft.inbox,
-            "function": draft.function,
-            "payload": draft.payload_json,
-        }
+        params: dict[str, Any] = {"id": draft.id, "inbox": draft.inbox, "function": draft.function}
+        params["payload"] = draft.payload_json
         query = "insert_plain"
         if draft[4:] != _PLAIN:
             query = "insert_message"
@@ -266,11 +116,11 @@ class MessageStore:
         return _in_order(tx.rows(self._sql["claim_one"], params))
 
     def claimed_by_tick(self, tx: Transaction, inbox: str, owner: str, tick: int) -> list[Message]:
-        """What a claim holds whose own answer was lost."""
+        """The messages of a claim whose answer was lost."""
         return _in_order(tx.rows(self._sql["claimed_by_tick"], {"inbox": inbox, "owner": owner, "tick": tick}))
 
     def finish(self, tx: Transaction, messages: Sequence[Message]) -> set[str]:
-        """ACK to OK. Returns the ids of those whose claim was lost; they are left alone. So do the next two."""
+        """ACK to OK. Returns the ids of lost claims, as `fail` and `release` do, and leaves their messages alone."""
         if len(messages) == 1:
             [message] = messages
             params = {"owner": message.owner, "tick": message.owner_tick, "seq": message.seq}
@@ -349,7 +199,7 @@ class MessageStore:
     # Moves of one message by a person or by its sender
 
     def move(self, tx: Transaction, message_id: str, move: MessageMove, reason: str) -> str | None:
-        """Make one move and return whom to tell: the reply inbox, or for a requeue the inbox it waits in again."""
+        """Make one move; returns the inbox to wake: the reply inbox, or after a requeue the message's own."""
         query = {
             MessageMove.KILL: "kill_message",
             MessageMove.FAIL: "fail_message",
@@ -358,7 +208,7 @@ class MessageStore:
         }[move]
         rows = tx.rows(self._sql[query], {"id": message_id, "reason": storable(reason)})
         if not rows:
-            self._refuse(tx, message_id, move)
+            raise IllegalMove(message_id, self.read(tx, message_id).state, move, MOVES[move].sources)
         whom: str | None = rows[0][0]
         return whom
 
@@ -370,7 +220,7 @@ class MessageStore:
             )
 
     def take_answer(self, tx: Transaction, message_id: str, owner: str) -> None:
-        """Claim and finish an answer in one act. Someone else who waits for it may have been faster: both have it."""
+        """Claim and finish an answer at once. Another waiter may have done so already; both get it."""
         tx.run(self._sql["take_answer"], {"id": message_id, "owner": owner})
 
     def edit(self, tx: Transaction, seen: Message, payload_json: str, headers_json: str) -> None:
@@ -381,9 +231,6 @@ class MessageStore:
             if found.state is MessageState.NEW:
                 raise ChangedMeanwhile(seen.id)
             raise IllegalMove(seen.id, found.state, "editing", [MessageState.NEW])
-
-    def _refuse(self, tx: Transaction, message_id: str, move: MessageMove) -> None:
-        raise IllegalMove(message_id, self.read(tx, message_id).state, move, MOVES[move].sources)
 
     # Reading
 
@@ -432,6 +279,191 @@ class MessageStore:
         return _in_order(tx.rows(self._sql["relatives"], params))
 
 
+class MessagePages:
+    """Reads pages inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.queue", "pages", database.dialect, fragments="messages")
+
+    def page(
+        self, tx: Transaction, selection: MessageSelection, *, limit: int, before: int | None = None
+    ) -> list[Message]:
+        """The newest first, as many as asked for if there are that many, however long it takes."""
+        return self._read(tx, selection, LAST_SEQ if before is None else before, 0, limit)
+
+    def search(
+        self,
+        tx: Transaction,
+        selection: MessageSelection,
+        *,
+        limit: int,
+        before: int | None = None,
+        look_s: float = LOOK_S,
+    ) -> SearchPage[Message]:
+        """The newest first, as many as are found in a moment: a page may be short and have a `next`."""
+        top = LAST_SEQ if before is None else before
+        if _is_indexed(selection):
+            return cut(self._read_in_order(tx, selection, top, 0, limit + 1), limit)
+        since, until = selection.since, selection.until
+        return search(
+            partial(self._read_in_order, tx, selection),
+            partial(self._newest_below, tx),
+            limit=limit,
+            before=top if until is None else min(top, self._first_at(tx, to_micros(until) + SLACK_US)),
+            lowest=0 if since is None else self._first_at(tx, to_micros(since) - SLACK_US),
+            look_s=look_s,
+        )
+
+    def _read(self, tx: Transaction, selection: MessageSelection, before: int, floor: int, limit: int) -> list[Message]:
+        given = {**_parameters(selection), "before": before, "floor": floor, "limit": limit}
+        pages = [tx.rows(self._sql[f"page_{way}"], dict(given)) for way in _ways(selection)]
+        return [Message.from_row(row) for row in islice(merge(*pages, key=lambda row: -int(row[0])), limit)]
+
+    def _read_in_order(
+        self, tx: Transaction, selection: MessageSelection, before: int, floor: int, limit: int
+    ) -> list[Message]:
+        """As `_read`, but with a plan that reads rows in their order and stops at the limit."""
+        tx.run(self._sql["read_in_order"], {})
+        found = self._read(tx, selection, before, floor, limit)
+        tx.run(self._sql["read_as_usual"], {})
+        return found
+
+    def _newest_below(self, tx: Transaction, below: int) -> int | None:
+        newest: int | None = tx.rows(self._sql["newest_below"], {"below": below})[0][0]
+        return newest
+
+    def _first_at(self, tx: Transaction, at_us: int) -> int:
+        """The first `seq` of the messages that were sent at that time or later."""
+        low, high = 0, (self._newest_below(tx, LAST_SEQ) or 0) + 1
+        while low < high:
+            middle = (low + high) // 2
+            found = tx.rows(self._sql["first_from"], {"seq": middle})
+            if found and found[0][1] < at_us:
+                low = found[0][0] + 1
+            else:
+                high = middle
+        return low
+
+
+class InboxStore:
+    """`inbox`: registers names with their policies, and refuses names that are not registered."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.queue", "inboxes", database.dialect)
+        self._database = database
+        self._seen: frozenset[str] = frozenset()  # a name stays true: only old instances' inboxes are deleted
+
+    def register(self, tx: Transaction, name: str, on_owner_death: OnOwnerDeath, max_attempts: int) -> None:
+        given = {"name": name, "on_owner_death": on_owner_death, "max_attempts": max_attempts}
+        tx.run(self._sql["register_inbox"], given)
+
+    def register_for_replies(self, tx: Transaction, name: str) -> None:
+        tx.run(self._sql["register_reply_inbox"], {"name": name})
+
+    def names(self, tx: Transaction) -> list[str]:
+        return [row[0] for row in tx.rows(self._sql["inbox_names"], {})]
+
+    def check_known(self, name: str, tx: Transaction | None) -> None:
+        """Raise `UnknownInbox` unless the name is registered."""
+        if name in self._seen:
+            return
+        if tx is not None:
+            self._check(tx, name)  # not noted as seen: what an open transaction shows may yet be rolled back
+            return
+        with self._database.read() as reading:
+            self._check(reading, name)
+        self._seen |= {name}
+
+    def _check(self, tx: Transaction, name: str) -> None:
+        if not tx.rows(self._sql["is_inbox"], {"name": name}):
+            raise UnknownInbox(name, self.names(tx))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestOutcome:
+    """How far a request has come."""
+
+    state: MessageState
+    reason: str | None
+    expects_answer: bool
+    answer_id: str | None
+    answer_json: str | None
+    answer_state: MessageState | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldClaim:
+    """A claim of a dead owner, and the policy of its inbox."""
+
+    seq: int
+    id: str
+    inbox: str
+    reply_to: str | None
+    failures: int
+    on_owner_death: OnOwnerDeath
+    max_attempts: int
+
+    @property
+    def move(self) -> MessageMove:
+        match self.on_owner_death:
+            case OnOwnerDeath.ERR:
+                return MessageMove.FAIL
+            case OnOwnerDeath.AGAIN if self.failures < self.max_attempts:
+                return MessageMove.FREE
+        return MessageMove.GIVE_UP
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """A message whose ttl ran out."""
+
+    id: str
+    inbox: str
+    reply_to: str | None
+
+
+def _ways(selection: MessageSelection) -> tuple[str, ...]:
+    """The queries that together give everything selected, each in order and without overlap."""
+    has_inbox = selection.inbox is not None
+    match selection.state:
+        case None if selection == MessageSelection():
+            return ("as_it_comes",)
+        case MessageState.ERR | MessageState.DEAD:
+            return ("of_failed_in",) if has_inbox else ("of_failed",)
+        case MessageState.ACK:
+            return ("of_live_in",) if has_inbox else ("of_claimed",)
+        case MessageState.NEW if has_inbox:
+            return ("of_live_in", "of_due_in")
+    return ("of_own_in",) if _is_own(selection.inbox) else ("of_all",)
+
+
+def _is_own(inbox: str | None) -> bool:
+    """Whether the index `message_own` covers this inbox."""
+    return inbox is not None and (inbox.startswith((ACTORS, "notify:")) or inbox == "desk-rehearsals")
+
+
+def _is_indexed(selection: MessageSelection) -> bool:
+    """Whether those queries give exactly what is selected, so that nothing has to be searched for."""
+    match _ways(selection):
+        case ("of_all",):
+            return False
+        case ("of_claimed",):
+            return True  # never more than there are workers
+    return selection == MessageSelection(inbox=selection.inbox, state=selection.state)
+
+
+def _parameters(selection: MessageSelection) -> dict[str, Any]:
+    since, until = selection.since, selection.until
+    return {
+        "inbox": selection.inbox,
+        "state": selection.state,
+        "function": selection.function,
+        "owner": selection.owner,
+        "since": None if since is None else to_micros(since),
+        "until": None if until is None else to_micros(until),
+    }
+
+
 def _expiry_us(draft: Draft) -> int | None:
     # The time to live starts when the message could first be taken.
     return None if draft.ttl_s is None else (draft.delay_us or 0) + int(draft.ttl_s * MICROS)
@@ -444,63 +476,3 @@ def _seqs(seqs: Iterable[int]) -> str:
 def _in_order(rows: list[tuple[Any, ...]]) -> list[Message]:
     rows.sort()  # by seq, which is unique, so nothing behind it is compared
     return list(map(Message.from_row, rows))
-
-
-class InboxStore:
-    """Registers inboxes and refuses names that nobody has registered."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.queue", "inboxes", database.dialect)
-        self._database = database
-        self._seen: frozenset[str] = frozenset()  # a name stays true: only old instances' inboxes are deleted
-
-    def register(self, tx: Transaction, name: str, on_owner_death: OnOwnerDeath, max_attempts: int) -> None:
-        tx.run(
-            self._sql["register_inbox"],
-            {
-                "name": name,
-                "on_owner_death": on_owner_death,
-                "max_attempts": max_attempts,
-            },
-        )
-
-    def register_for_replies(self, tx: Transaction, name: str) -> None:
-        tx.run(self._sql["register_reply_inbox"], {"name": name})
-
-    def names(self, tx: Transaction) -> list[str]:
-        return [row[0] for row in tx.rows(self._sql["inbox_names"], {})]
-
-    def check_known(self, name: str, tx: Transaction | None) -> None:
-        """Raise `UnknownInbox` unless somebody has registered the name."""
-        if name in self._seen:
-            return
-        if tx is not None:
-            self._check(tx, name)
-        else:
-            with self._database.read() as reading:
-                self._check(reading, name)
-        if tx is None:  # what an open transaction shows may yet be rolled back
-            self._seen = self._seen | {name}
-
-    def _check(self, tx: Transaction, name: str) -> None:
-        if not tx.rows(self._sql["is_inbox"], {"name": name}):
-            raise UnknownInbox(name, self.names(tx))
-
-
-@dataclass(frozen=True, slots=True)
-class QueueContext:
-    """Made once, by the `Queue`, and handed to each of its pieces."""
-
-    database: Database
-    settings: QueueSettings
-    events: Events
-    event_log: EventLog
-    messages: MessageStore
-    inboxes: InboxStore
-    processes: ProcessStore
-    process: Callable[[], Process]  # only who claims needs a process row, so it is made when first asked for
-
-    def ring_after(self, tx: Transaction, name: str | None) -> None:
-        """Wake whoever waits for the name when the transaction has committed."""
-        if name is not None:
-            tx.after_commit(lambda: self.database.bells.ring((name,)))

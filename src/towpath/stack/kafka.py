@@ -1,9 +1,8 @@
 """A Kafka broker of our own: one node that is its own controller (KRaft).
 
-Whether a Kafka broker answers, asked in its own protocol and without its client.
-
-The question is `ApiVersions`, the one that every version of Kafka answers without knowing the asker. A broker lets
-clients in only when it has caught up with its own metadata, so that an answer means that it is ready.
+Whether it answers is asked in Kafka's own protocol and without its client. The question is `ApiVersions`, the one that
+every version of Kafka answers without knowing the asker. A broker lets clients in only when it has caught up with its
+own metadata, so that an answer means that it is ready.
 """
 
 from __future__ import annotations
@@ -23,37 +22,9 @@ from towpath.stack.daemon import HOST, JavaServer, environment, free_port
 from towpath.stack.server import SettingsSections, reason
 from towpath.stack.user import current_user, run_within
 
-TIMEOUT_S = 2.0
-_API_VERSIONS = 18
-_CORRELATION = 7
-# Length; then the kind of question, its version, a number that the answer repeats, and no name of a client.
-_QUESTION = struct.pack(">ihhih", 10, _API_VERSIONS, 0, _CORRELATION, -1)
-_ANSWER = struct.Struct(">iih")
-
-
-def answers(port: int) -> bool:
-    """Whether a broker on that port says that it is well."""
-    try:
-        with socket.create_connection((HOST, port), TIMEOUT_S) as connection:
-            connection.sendall(_QUESTION)
-            said = _receive(connection, _ANSWER.size)
-    except OSError:
-        return False
-    if len(said) < _ANSWER.size:
-        return False
-    _, correlation, error = _ANSWER.unpack(said)
-    return bool(correlation == _CORRELATION and error == 0)
-
-
-def _receive(connection: socket.socket, size: int) -> bytes:
-    got = b""
-    while len(got) < size and (part := connection.recv(size - len(got))):
-        got += part
-    return got
-
-
 HEAP = ("-Xms256m", "-Xmx512m")
 FORMAT_TIMEOUT_S = 60
+ANSWER_TIMEOUT_S = 2.0
 # Above Towpath's own limit for a record, with room for its frame.
 MESSAGE_MAX_BYTES = 70 << 20
 LOG_CONFIGURATION = """status = error
@@ -67,6 +38,11 @@ rootLogger.appenderRef.console.ref = console
 logger.config.name = org.apache.kafka.common.config.AbstractConfig
 logger.config.level = warn
 """
+_API_VERSIONS = 18
+_CORRELATION = 7
+# Length; then the kind of question, its version, a number that the answer repeats, and no name of a client.
+_QUESTION = struct.pack(">ihhih", 10, _API_VERSIONS, 0, _CORRELATION, -1)
+_ANSWER = struct.Struct(">iih")
 
 
 class KafkaServer(JavaServer):
@@ -183,11 +159,29 @@ class KafkaServer(JavaServer):
     def _environment(self) -> dict[str, str]:
         return environment(self._java)
 
-    def _port_of_running(self) -> int:
-        found = re.search(rf"^listeners=CLIENT://{re.escape(HOST)}:(\d+)", self._properties.read_text(), re.MULTILINE)
-        if found is None:
-            raise ServerFailed(f"kafka runs, but {self._properties} does not say on which port")
-        return int(found[1])
+    def _port_setting(self) -> tuple[Path, str]:
+        return self._properties, rf"^listeners=CLIENT://{re.escape(HOST)}:(\d+)"
+
+
+def answers(port: int) -> bool:
+    """Whether a broker on that port says that it is well."""
+    try:
+        with socket.create_connection((HOST, port), ANSWER_TIMEOUT_S) as connection:
+            connection.sendall(_QUESTION)
+            said = _receive(connection, _ANSWER.size)
+    except OSError:
+        return False
+    if len(said) < _ANSWER.size:
+        return False
+    _, correlation, error = _ANSWER.unpack(said)
+    return bool(correlation == _CORRELATION and error == 0)
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    got = b""
+    while len(got) < size and (part := connection.recv(size - len(got))):
+        got += part
+    return got
 
 
 def _escaped(value: str) -> str:

@@ -1,7 +1,4 @@
-"""Which servers there are.
-
-What a stack remembers of a server that is stopped.
-"""
+"""The names and states of local servers, and the record that a stack keeps of each."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ from pathlib import Path
 from typing import Self
 
 from towpath.errors import ServerFailed
+
+FILE_NAME = "server.json"
 
 
 class ServerName(StrEnum):
@@ -31,9 +30,6 @@ class ServerState(StrEnum):
     STARTING = "starting"  # its process runs and does not answer: not yet, or not any more
     STOPPED = "stopped"  # its data are there
     ABSENT = "absent"  # it was never started, or was reset
-
-
-FILE_NAME = "server.json"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,13 @@
-"""An Elasticsearch node of our own.
+"""An Elasticsearch node of our own, and what it has in common with one of OpenSearch: both come from the same code.
 
-It is the minimal distribution, the only one in a registry for Java libraries: index, bulk, search, count and refresh
-work; the root address, which some clients ask first, answers 405.
-
-Elasticsearch's programs (and OpenSearch's), unpacked once where the user that runs them can read them.
-
-What a node of Elasticsearch and one of OpenSearch have in common: both come from the same code.
+Elasticsearch is the minimal distribution, the only one in a registry for Java libraries: index, bulk, search, count and
+refresh work; the root address, which some clients ask first, answers 405. Programs are unpacked once where the user
+that runs them can read them.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tempfile
 import zipfile
@@ -25,51 +21,7 @@ from towpath.stack.daemon import HOST, JavaServer, ask, environment
 from towpath.stack.server import SettingsSections, explaining
 from towpath.stack.user import ServerUser, server_user, shared_directory
 
-
-def install(user: ServerUser, java: Java, report: Report | None, name: str = ELASTICSEARCH) -> Path:
-    """The directory with its programs, after fetching and unpacking what is not there yet."""
-    packed = read_lock(name)[0]
-    archive = fetch(name, java, report) / packed.file_name
-    place = _place(user) / f"{name}-{packed.sha256[:12]}"
-    alone = exclusively(place.with_suffix(".lock"), lambda: tell_waiting(name, report))
-    with explaining(name, place), alone, zipfile.ZipFile(archive) as files:
-        if not _is_complete(place, files):
-            if not packed.fits(archive):
-                archive.unlink()
-                raise FetchFailed(f"{archive} was damaged and is deleted; run the same command again to fetch it anew")
-            _unpack(files, place)
-    return place / f"{name}-{packed.coordinates.revision}"
-
-
-def _place(user: ServerUser) -> Path:
-    cache = cache_directory()
-    cache.mkdir(parents=True, exist_ok=True)
-    return cache if user.reaches(cache) else shared_directory()
-
-
-def _is_complete(place: Path, files: zipfile.ZipFile) -> bool:
-    """Whether every file is there in its size: cleaners of temporary directories take what looks old."""
-    try:
-        return all((place / it.filename).stat().st_size == it.file_size for it in files.infolist() if not it.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-
-
-def _unpack(files: zipfile.ZipFile, place: Path) -> None:
-    aside = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}-"))
-    try:
-        files.extractall(aside)
-        _open_to_all(aside)
-        shutil.rmtree(place, ignore_errors=True)
-        aside.rename(place)
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _open_to_all(root: Path) -> None:
-    for path in (root, *root.rglob("*")):
-        is_program = path.is_dir() or path.parent.name == "bin"
-        path.chmod(0o755 if is_program else 0o644)
+HEAP = ("-Xms512m", "-Xmx512m")
 
 
 class SearchNode(JavaServer):
@@ -124,7 +76,7 @@ class SearchNode(JavaServer):
         self._user.own(*self._config.rglob("*"))
 
     def _write_options(self) -> None:
-        """What else stands in the configuration."""
+        """Write further files of the configuration."""
 
     def _values(self) -> dict[str, str]:
         return {
@@ -141,20 +93,13 @@ class SearchNode(JavaServer):
             **self._own_settings,
         }
 
-    def _port_of_running(self) -> int:
-        config = self._config / self.settings_file
-        found = re.search(r'^http\.port: "(\d+)"', config.read_text(), re.MULTILINE)
-        if found is None:
-            raise ServerFailed(f"{self.name} runs, but {config} does not say on which port")
-        return int(found[1])
+    def _port_setting(self) -> tuple[Path, str]:
+        return self._config / self.settings_file, r'^http\.port: "(\d+)"'
 
     def _require_home(self) -> Path:
         if self._home is None:
             raise ServerFailed(f"{self.name} has not been prepared")
         return self._home
-
-
-HEAP = ("-Xms512m", "-Xmx512m")
 
 
 class ElasticsearchServer(SearchNode):
@@ -204,3 +149,49 @@ class ElasticsearchServer(SearchNode):
 
     def _working_directory(self) -> Path:
         return self._require_home()  # where its launcher looks for its modules
+
+
+def install(user: ServerUser, java: Java, report: Report | None, name: str = ELASTICSEARCH) -> Path:
+    """The directory with its programs, after fetching and unpacking what is not there yet."""
+    packed = read_lock(name)[0]
+    archive = fetch(name, java, report) / packed.file_name
+    place = _place(user) / f"{name}-{packed.sha256[:12]}"
+    alone = exclusively(place.with_suffix(".lock"), lambda: tell_waiting(name, report))
+    with explaining(name, place), alone, zipfile.ZipFile(archive) as files:
+        if not _is_complete(place, files):
+            if not packed.fits(archive):
+                archive.unlink()
+                raise FetchFailed(f"{archive} was damaged and is deleted; run the same command again to fetch it anew")
+            _unpack(files, place)
+    return place / f"{name}-{packed.coordinates.revision}"
+
+
+def _place(user: ServerUser) -> Path:
+    cache = cache_directory()
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache if user.reaches(cache) else shared_directory()
+
+
+def _is_complete(place: Path, files: zipfile.ZipFile) -> bool:
+    """Whether every file is there in its size: cleaners of temporary directories take what looks old."""
+    try:
+        return all((place / it.filename).stat().st_size == it.file_size for it in files.infolist() if not it.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _unpack(files: zipfile.ZipFile, place: Path) -> None:
+    aside = Path(tempfile.mkdtemp(dir=place.parent, prefix=f".{place.name}-"))
+    try:
+        files.extractall(aside)
+        _open_to_all(aside)
+        shutil.rmtree(place, ignore_errors=True)
+        aside.rename(place)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _open_to_all(root: Path) -> None:
+    for path in (root, *root.rglob("*")):
+        is_program = path.is_dir() or path.parent.name == "bin"
+        path.chmod(0o755 if is_program else 0o644)

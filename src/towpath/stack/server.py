@@ -1,9 +1,4 @@
-"""The one shape of every local server.
-
-Why a server did not start, as far as what it wrote tells.
-
-The end of a log.
-"""
+"""What every local server can do, why one did not start, and the logs of servers."""
 
 from __future__ import annotations
 
@@ -20,71 +15,18 @@ from typing import ClassVar, NoReturn, Self
 from towpath.errors import ServerFailed
 from towpath.spark.artifacts import Report
 
-LINES_SHOWN = 4
+SettingsSections = dict[str, dict[str, str]]
+POLL_S = 0.1
+LOG_LINES_SHOWN = 15
+LOG_LINES_SEARCHED = 200
+LINES_SHOWN = 4  # of the reason why a server did not start
 LINE_LENGTH = 300
+# Of a log that has grown for days, only its end is read.
+MOST_BYTES = 4 << 20
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _TELLING = re.compile(r"FATAL|ERROR|PANIC|[Ee]xception|[Ee]rror:|Address already in use|OutOfMemory|not permitted")
 # News of other kinds, and the places of a Java trace.
 _HARMLESS = re.compile(r"\bINFO\b|\bDEBUG\b|^at ")
-
-
-def reason(written: str) -> str:
-    """The few lines of a long text that say what is wrong; its last ones when none seems to."""
-    lines = [line.strip() for line in written.splitlines() if line.strip()]
-    if any(map(_FULL.search, lines)):
-        return "the disk is full; make room, then start it again"
-    telling = [line for line in lines if _TELLING.search(line) and not _HARMLESS.search(line)]
-    shown = telling[:LINES_SHOWN] or lines[-LINES_SHOWN:]
-    return "\n".join(line[:LINE_LENGTH] for line in shown) or "it wrote nothing"
-
-
-# Of a log that has grown for days, only its end is read.
-MOST_BYTES = 4 << 20
-
-
-def tail(path: Path, lines: int) -> list[str]:
-    """The last lines; none when there is no such file."""
-    if lines <= 0 or not path.exists():
-        return []
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - MOST_BYTES))
-        return file.read().decode(errors="replace").splitlines()[-lines:]
-
-
-class LogFollower:
-    """Gives the lines that are added to a log, also after the server was started anew with a new file."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._inode, self._offset = self._identity()
-        self._rest = b""
-
-    def new_lines(self) -> Iterator[str]:
-        inode, size = self._identity()
-        if inode != self._inode or size < self._offset:
-            self._inode, self._offset, self._rest = inode, 0, b""
-        if size == self._offset:
-            return
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            added = file.read()
-        self._offset += len(added)
-        *whole, self._rest = (self._rest + added).split(b"\n")
-        yield from (line.decode(errors="replace") for line in whole)
-
-    def _identity(self) -> tuple[int, int]:
-        try:
-            info = self._path.stat()
-        except FileNotFoundError:
-            return 0, 0
-        return info.st_ino, info.st_size
-
-
-POLL_S = 0.1
-LOG_LINES_SHOWN = 15
-LOG_LINES_SEARCHED = 200
-
-SettingsSections = dict[str, dict[str, str]]
 
 
 class Server(ABC):
@@ -214,10 +156,58 @@ class Server(ABC):
 
 @contextmanager
 def explaining(name: str, directory: Path) -> Iterator[None]:
-    """Make what the file system refuses a `ServerFailed` with a text for people."""
+    """Turn refusals of the file system into a `ServerFailed` with a text for people."""
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ServerFailed(f"{name}: the disk of {directory} is full; make room, then start it again") from error
         raise ServerFailed(f"{name}: {error.strerror}: {error.filename or directory}") from error
+
+
+def reason(written: str) -> str:
+    """The few lines of a long text that say what is wrong; its last ones when none seems to."""
+    lines = [line.strip() for line in written.splitlines() if line.strip()]
+    if any(map(_FULL.search, lines)):
+        return "the disk is full; make room, then start it again"
+    telling = [line for line in lines if _TELLING.search(line) and not _HARMLESS.search(line)]
+    shown = telling[:LINES_SHOWN] or lines[-LINES_SHOWN:]
+    return "\n".join(line[:LINE_LENGTH] for line in shown) or "it wrote nothing"
+
+
+def tail(path: Path, lines: int) -> list[str]:
+    """The last lines; none when there is no such file."""
+    if lines <= 0 or not path.exists():
+        return []
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - MOST_BYTES))
+        return file.read().decode(errors="replace").splitlines()[-lines:]
+
+
+class LogFollower:
+    """Gives the lines that are added to a log, also after the server was started anew with a new file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._inode, self._offset = self._identity()
+        self._rest = b""
+
+    def new_lines(self) -> Iterator[str]:
+        inode, size = self._identity()
+        if inode != self._inode or size < self._offset:
+            self._inode, self._offset, self._rest = inode, 0, b""
+        if size == self._offset:
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            added = file.read()
+        self._offset += len(added)
+        *whole, self._rest = (self._rest + added).split(b"\n")
+        yield from (line.decode(errors="replace") for line in whole)
+
+    def _identity(self) -> tuple[int, int]:
+        try:
+            info = self._path.stat()
+        except FileNotFoundError:
+            return 0, 0
+        return info.st_ino, info.st_size

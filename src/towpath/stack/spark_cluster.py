@@ -6,11 +6,12 @@ import os
 import re
 import secrets
 from collections.abc import Callable
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
 from towpath.core import os_processes as processes
-from towpath.spark import cluster as cluster_secret
+from towpath.spark import cluster
 from towpath.spark.java import Java, find_java, spark_home
 from towpath.stack.daemon import HOST, Daemon, ask, environment, free_port, require_free
 from towpath.stack.server import LOG_LINES_SHOWN, Server, SettingsSections, explaining, tail
@@ -51,7 +52,6 @@ class SparkCluster(Server):
         self._cores = cores
         self._memory = memory
         self._java_home = java_home
-        self._java_found: Java | None = None
         self._web_port: int | None = None
         self.master = self._daemon("master")
         self.workers = [self._daemon(f"worker-{number}") for number in range(1, workers + 1)]
@@ -109,7 +109,7 @@ class SparkCluster(Server):
             self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.attach():
                 self._launch_master()
-            cluster_secret.keep(self.url, self._secret())
+            cluster.keep(self.url, self._secret())
             for worker in self.workers:
                 if not worker.pid:
                     worker.kill()
@@ -138,20 +138,20 @@ class SparkCluster(Server):
 
     def _write_properties(self) -> None:
         self.properties_file.unlink(missing_ok=True)
-        authentication = f"{cluster_secret.ENABLED} true\n{cluster_secret.SECRET} {secrets.token_hex(32)}\n"
+        authentication = f"{cluster.ENABLED} true\n{cluster.SECRET} {secrets.token_hex(32)}\n"
         with open(self.properties_file, "w", encoding="utf-8", opener=_for_us_only) as file:
             file.write(CONFIGURATION + authentication)
 
     def _secret(self) -> str:
         lines = (line.split() for line in self.properties_file.read_text(encoding="utf-8").splitlines())
-        return next((value for key, value in lines if key == cluster_secret.SECRET), "")
+        return next((value for key, value in lines if key == cluster.SECRET), "")
 
     def _end(self, end: Callable[[Daemon], None]) -> None:
         self.attach()  # the secret is kept under the port, which another object may have chosen
         for daemon in self._all_there():
             end(daemon)
         if self._port:
-            cluster_secret.forget(self.url)
+            cluster.forget(self.url)
 
     def _worker_command(self, worker: Daemon) -> list[str]:
         work = self.data_dir / "work" / worker.name
@@ -163,10 +163,12 @@ class SparkCluster(Server):
         program = str(spark_home() / "bin" / "spark-class")
         return ["/bin/bash", program, main_class, "--properties-file", str(self.properties_file), *words]
 
+    @cached_property
+    def _java(self) -> Java:
+        return find_java(self._java_home)
+
     def _environment(self) -> dict[str, str]:
-        if self._java_found is None:
-            self._java_found = find_java(self._java_home)
-        kept = {name: value for name, value in environment(self._java_found).items() if not name.startswith("SPARK_")}
+        kept = {name: value for name, value in environment(self._java).items() if not name.startswith("SPARK_")}
         ours = {
             "SPARK_HOME": str(spark_home()),
             "SPARK_CONF_DIR": str(self.data_dir),
@@ -182,7 +184,7 @@ class SparkCluster(Server):
         return [self.master, *self.workers]
 
     def _all_there(self) -> list[Daemon]:
-        """Those of this object, and those that another object with more workers has started; workers first."""
+        """All processes, also of workers that another object with more workers has started; the master last."""
         others = {path.stem for path in self.data_dir.glob("worker-*.pid")} - {worker.name for worker in self.workers}
         return [*self.workers, *map(self._daemon, sorted(others)), self.master]
 

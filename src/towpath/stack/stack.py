@@ -28,32 +28,6 @@ from towpath.stack.spark_cluster import SparkCluster
 ANY_RECORD = ServerRecord(port=0)
 
 
-class StackAudience(Protocol):
-    """Whoever watches servers being started."""
-
-    def fetching(self, progress: FetchProgress) -> None:
-        """Files are coming."""
-
-    def starting(self, names: Sequence[str], seconds: float) -> None:
-        """These do not answer yet."""
-
-    def say(self, text: str) -> None:
-        """Something happened."""
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How one server is."""
-
-    name: ServerName
-    state: ServerState
-    url: str = ""
-    pids: tuple[int, ...] = ()
-    version: str = ""
-    data_dir: Path | None = None
-    settings: SettingsSections | None = None
-
-
 class Stack:
     """Starts, shows, stops and deletes the servers of a project."""
 
@@ -68,13 +42,13 @@ class Stack:
     def up(
         self, names: Sequence[ServerName], ports: Mapping[ServerName, int], workers: int | None, audience: StackAudience
     ) -> None:
-        """Start servers and wait until all of them answer; those that do already are left as they are.
+        """Start servers and wait until all of them answer; running ones are left as they are.
 
         A server keeps its port from start to start unless `ports` names another; 0 is any free one.
         """
         with self._alone(audience):
             self._hide_from_git()
-            servers = [self._planned(name, ports.get(name), workers, audience) for name in names]
+            servers = [self._plan(name, ports.get(name), workers, audience) for name in names]
             for server in servers:
                 server.prepare(audience.fetching)
             asleep = [server for server in servers if not server.is_running]
@@ -121,7 +95,7 @@ class Stack:
                 shutil.rmtree(server.data_dir)
             shutil.rmtree(self._home(name))
 
-    def _planned(self, name: ServerName, port: int | None, workers: int | None, audience: StackAudience) -> Server:
+    def _plan(self, name: ServerName, port: int | None, workers: int | None, audience: StackAudience) -> Server:
         """The server as it is to be, with its record written: a start that is killed later can be found again."""
         home = self._home(name)
         old = ServerRecord.read(home)
@@ -176,8 +150,30 @@ class Stack:
             ignore.write_text("*\n", encoding="utf-8")
 
 
-def _never_started(name: ServerName) -> ServerFailed:
-    return ServerFailed(f"{name} was never started here; type: towpath stack up {name}")
+class StackAudience(Protocol):
+    """Receives what happens while servers are started."""
+
+    def fetching(self, progress: FetchProgress) -> None:
+        """Files are coming."""
+
+    def starting(self, names: Sequence[str], seconds: float) -> None:
+        """These do not answer yet."""
+
+    def say(self, text: str) -> None:
+        """Something happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The state of one server."""
+
+    name: ServerName
+    state: ServerState
+    url: str = ""
+    pids: tuple[int, ...] = ()
+    version: str = ""
+    data_dir: Path | None = None
+    settings: SettingsSections | None = None
 
 
 class _Watch:
@@ -192,3 +188,7 @@ class _Watch:
         self._waiting = [server for server in self._waiting if not (server.is_running and server.is_healthy())]
         names = [server.name for server in self._waiting]
         self._audience.starting(names, time.monotonic() - self._started_at)
+
+
+def _never_started(name: ServerName) -> ServerFailed:
+    return ServerFailed(f"{name} was never started here; type: towpath stack up {name}")

@@ -23,7 +23,7 @@ ORDINARY_USERS = ("postgres", "nobody")
 
 @dataclass(frozen=True)
 class ServerUser:
-    """The user that owns the data and runs the server; `switch` says whether that is somebody else."""
+    """The user that owns the data and runs the server; `switch` says whether it is another than the current one."""
 
     uid: int
     gid: int
@@ -36,10 +36,13 @@ class ServerUser:
             [str(part) for part in command],
             # The caller's directory may be closed to this user, and the programs need one that is not.
             cwd="/",
-            user=self.uid if self.switch else None,
-            group=self.gid if self.switch else None,
-            extra_groups=[] if self.switch else None,
+            **self.identity,
         )
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The options with which `subprocess` runs a program as this user."""
+        return {"user": self.uid, "group": self.gid, "extra_groups": []} if self.switch else {}
 
     def reaches(self, path: Path) -> bool:
         """Whether this user can enter or execute `path`."""

@@ -15,11 +15,11 @@ from towpath.errors import BadRecord, BadSettings, LogError, LogUnavailable, Pro
 from towpath.settings import LogSettings
 
 logger = logging.getLogger("towpath.kafka")
-
 T = TypeVar("T")
-
 # Room for what the broker adds to a record.
 BATCH_OVERHEAD = 64 << 10
+PAUSE_S = 0.05
+SHORTEST_S = 0.1
 # What the log's promises hang on.
 OWN_PROPERTIES = frozenset(
     {
@@ -44,8 +44,6 @@ OWN_PROPERTIES = frozenset(
         "transactional.id",
     }
 )
-PAUSE_S = 0.05
-SHORTEST_S = 0.1
 FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 AWAY = frozenset(
     {
@@ -91,15 +89,8 @@ NOT_WRITTEN = REFUSED | {
 }
 
 
-class _ClientLog:
-    """The library calls every lost connection an error. Here it is news: what matters is raised where it is asked."""
-
-    def log(self, _level: int, text: str, *arguments: object) -> None:
-        logger.info(text, *arguments)
-
-
 class KafkaClient:
-    """One cluster, and the way of making clients for it."""
+    """One cluster: its administrator's client, and how other clients for it are made."""
 
     def __init__(self, servers: str, settings: LogSettings) -> None:
         for name in sorted(OWN_PROPERTIES & settings.client.keys()):
@@ -110,7 +101,7 @@ class KafkaClient:
         self.admin = self.make(AdminClient)
 
     def make(self, kind: Callable[[dict[str, Any]], T], properties: Mapping[str, Any] | None = None) -> T:
-        """A client of the library with the properties that all have, those that it needs, and the user's own."""
+        """A client with the properties that all clients have, the user's own, and those of this kind."""
         merged = {
             "bootstrap.servers": self.servers,
             "client.id": "towpath",
@@ -129,14 +120,14 @@ class KafkaClient:
             raise BadSettings(f"log.client: {reason(error)}") from error
 
     def once(self, act: Callable[[float], T]) -> T:
-        """Do something that must not be asked for twice, since the answer to the first asking may have been lost."""
+        """Run an action that must not be repeated: one whose answer is lost may have been carried out."""
         try:
             return act(self.timeout_s)
         except FutureTimeout as error:
             raise LogUnavailable(f"{self.servers}: no answer within {self.timeout_s:g} s") from error
 
     def patiently(self, act: Callable[[float], T]) -> T:
-        """Do something that has so many seconds, again while the broker is away or not ready, until time is over."""
+        """Run an action, given the seconds left, again while the broker is away or not ready, until time is up."""
         deadline = time.monotonic() + self.timeout_s
         while True:
             try:
@@ -150,7 +141,7 @@ class KafkaClient:
             time.sleep(PAUSE_S)
 
     def failure(self, error: KafkaException | KafkaError, producer: str = "") -> Exception:
-        """The Towpath error that says what this one means, where it has no more special meaning."""
+        """The Towpath error for an error of the client, where the caller knows no more specific one."""
         code = code_of(error)
         if code in FENCED:
             return ProducerFenced(producer)
@@ -173,3 +164,10 @@ def code_of(error: KafkaException | KafkaError) -> int:
 def reason(error: KafkaException | KafkaError) -> str:
     inner = error.args[0] if isinstance(error, KafkaException) else error
     return str(inner.str())
+
+
+class _ClientLog:
+    """Logs at level info: the library calls every lost connection an error, and what matters is raised to callers."""
+
+    def log(self, _level: int, text: str, *arguments: object) -> None:
+        logger.info(text, *arguments)

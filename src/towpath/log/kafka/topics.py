@@ -1,12 +1,8 @@
-"""Topics of Kafka: made, described, made larger and deleted through its administrator's interface.
+"""Topics and positions of groups of a Kafka cluster.
 
-Positions of groups in Kafka.
-
-Kafka's client has two ways to them. The administrator's crashes the whole process when the group's coordinator is
+Kafka's client has two ways to positions. The administrator's crashes the whole process when the group's coordinator is
 moving or loading (librdkafka 2.16 follows a null pointer), which is just when a broker has restarted. So each group has
 a consumer here that never joins it.
-
-Offsets of Kafka: where partitions start and end.
 """
 
 from __future__ import annotations
@@ -18,16 +14,14 @@ from contextlib import closing
 from typing import TypeVar
 
 from confluent_kafka import (
-    OFFSET_INVALID,
     Consumer,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
     Uuid,
 )
-from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, OffsetSpec, ResourceType, TopicDescription
+from confluent_kafka.admin import ConfigResource, NewPartitions, NewTopic, ResourceType, TopicDescription
 
 from towpath.core import crash
 from towpath.core.crash import CrashPoint
@@ -35,27 +29,26 @@ from towpath.errors import (
     BadName,
     BadValue,
     LogUnavailable,
-    OffsetOutOfRange,
     TopicExists,
     UnknownPartition,
     UnknownTopic,
 )
 from towpath.log.kafka.client import BATCH_OVERHEAD, KafkaClient, code_of, reason
-from towpath.log.log import Offsets, Positions
-from towpath.log.record import check_time
+from towpath.log.log import Positions
 from towpath.log.topic import OWN, Topic
 
 T = TypeVar("T")
-
 SETTLE_PAUSE_S = 0.02
 # How long a number of partitions is believed; a producer may be that late in using a new one.
 TRUSTED_S = 1.0
 FOR_EVER_MS = -1
+LONGEST_COMMIT_MS = 45_000
 NOT_THERE = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION})
+_NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
 
 
 class KafkaTopics:
-    """Every change comes back when brokers show it: what follows then sees it too."""
+    """Topics through the administrator's interface. A change returns when brokers show it."""
 
     def __init__(self, client: KafkaClient) -> None:
         self._client = client
@@ -71,7 +64,7 @@ class KafkaTopics:
         wanted = NewTopic(name, num_partitions=partitions, config=config)
         self._change(name, self._client.admin.create_topics([wanted])[name])
         crash.here(CrashPoint.TOPIC_AFTER_COMMIT)
-        return self._settled(lambda: self._is_made(name, partitions))
+        return self._await_change(lambda: self._is_made(name, partitions))
 
     def read(self, name: str) -> Topic:
         found = self._look([name])
@@ -122,7 +115,7 @@ class KafkaTopics:
         crash.here(CrashPoint.TOPIC_BEFORE_COMMIT)
         self._change(name, self._client.admin.delete_topics([name])[name])
         crash.here(CrashPoint.TOPIC_AFTER_COMMIT)
-        self._settled(lambda: not self._describe([name]) or None)
+        self._await_change(lambda: not self._describe([name]) or None)
         self._counts.pop(name, None)
 
     def add_partitions(self, name: str, partitions: int) -> Topic:
@@ -131,7 +124,7 @@ class KafkaTopics:
             raise BadValue(f"topic {name!r} has {now.partitions} partitions; they cannot be made fewer ({partitions})")
         if partitions > now.partitions:
             self._change(name, self._client.admin.create_partitions([NewPartitions(name, partitions)])[name])
-        return self._settled(lambda: self._is_made(name, partitions))
+        return self._await_change(lambda: self._is_made(name, partitions))
 
     def _is_made(self, name: str, partitions: int) -> Topic | None:
         found = self._describe([name])
@@ -140,7 +133,7 @@ class KafkaTopics:
             return None
         return next(iter(self._look([name])), None)
 
-    def _settled(self, look: Callable[[], T | None]) -> T:
+    def _await_change(self, look: Callable[[], T | None]) -> T:
         deadline = time.monotonic() + self._client.timeout_s
         while True:
             seen = look()
@@ -151,7 +144,7 @@ class KafkaTopics:
             time.sleep(SETTLE_PAUSE_S)
 
     def _describe(self, names: Sequence[str]) -> list[TopicDescription]:
-        """Those of the topics that are there."""
+        """Descriptions of those topics that exist."""
         return self._client.patiently(lambda left_s: self._describe_once(names, left_s))
 
     def _describe_once(self, names: Sequence[str], timeout_s: float) -> list[TopicDescription]:
@@ -169,7 +162,7 @@ class KafkaTopics:
         return found
 
     def _look(self, names: Sequence[str]) -> list[Topic]:
-        """Those of the topics that are there, whole. One that is deleted between two questions is asked for again."""
+        """Those topics that exist, with their retention. One deleted between the two questions makes it ask again."""
         return self._client.patiently(lambda left_s: self._with_retention(self._describe_once(names, left_s), left_s))
 
     def _with_retention(self, found: Sequence[TopicDescription], timeout_s: float) -> list[Topic]:
@@ -182,7 +175,7 @@ class KafkaTopics:
             config = answers[resources[topic.name]].result(timeout_s)
             retention_ms = int(config["retention.ms"].value)
             retention_s = None if retention_ms < 0 else retention_ms / 1000
-            topics.append(Topic(topic.name, _spelled(topic.topic_id), len(topic.partitions), retention_s))
+            topics.append(Topic(topic.name, _id_text(topic.topic_id), len(topic.partitions), retention_s))
         return topics
 
     def _change(self, name: str, future: Future[None]) -> None:
@@ -202,17 +195,8 @@ class KafkaTopics:
         return self._client.failure(error)
 
 
-def _spelled(topic_id: Uuid) -> str:
-    """As Kafka's own tools write it; the library takes another alphabet."""
-    return str(topic_id).translate(str.maketrans("+/", "-_"))
-
-
-LONGEST_COMMIT_MS = 45_000
-_NO_GROUP = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GROUP_ID})
-
-
 class KafkaGroups:
-    """A consumer for each question, closed after it: one that is kept costs sockets and threads."""
+    """Positions of groups. Each question has a consumer of its own: one that is kept costs sockets and threads."""
 
     def __init__(self, client: KafkaClient, topics: KafkaTopics) -> None:
         self._client = client
@@ -257,7 +241,7 @@ class KafkaGroups:
         self._client.patiently(delete)
 
     def consumer(self, group: str) -> Consumer:
-        """A consumer that can ask for the group's positions. Whoever takes it closes it."""
+        """A consumer that can ask for the group's positions. The caller closes it."""
         properties = {
             "group.id": group,
             "enable.auto.commit": False,
@@ -272,52 +256,6 @@ def as_partitions(positions: Mapping[tuple[str, int], int]) -> list[TopicPartiti
     return [TopicPartition(topic, number, position) for (topic, number), position in positions.items()]
 
 
-class KafkaOffsets:
-    """As a reader of committed records sees them, where nothing else is said."""
-
-    def __init__(self, client: KafkaClient, topics: KafkaTopics) -> None:
-        self._client = client
-        self._topics = topics
-
-    def starts(self, topic: str) -> dict[int, int]:
-        return self._list(topic, OffsetSpec.earliest())
-
-    def ends(self, topic: str) -> dict[int, int]:
-        return self._list(topic, OffsetSpec.latest())
-
-    def uncommitted_ends(self, topic: str) -> dict[int, int]:
-        """The offset after the last record, committed or not."""
-        return self._list(topic, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
-
-    def at(self, topic: str, timestamp_ms: int) -> dict[int, int]:
-        check_time(timestamp_ms)
-        ends, found = self.ends(topic), self._list(topic, OffsetSpec.for_timestamp(timestamp_ms))
-        return {number: ends[number] if found[number] < 0 else min(found[number], ends[number]) for number in ends}
-
-    def delete_before(self, topic: str, offsets: Offsets) -> None:
-        starts, ends = self.starts(topic), self.ends(topic)
-        for number, offset in offsets.items():
-            if number not in starts:
-                raise UnknownPartition(topic, number, len(starts))
-            if not 0 <= offset <= ends[number]:
-                raise OffsetOutOfRange(topic, number, offset, starts[number], ends[number])
-        wanted = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
-        self._client.patiently(
-            lambda left_s: [future.result(left_s) for future in self._client.admin.delete_records(wanted).values()]
-        )
-        crash.here(CrashPoint.START_MOVED)
-
-    def _list(
-        self, topic: str, spec: OffsetSpec, level: IsolationLevel = IsolationLevel.READ_COMMITTED
-    ) -> dict[int, int]:
-        # A new partition, or a broker that has just started, has no leader yet: asked again until it has.
-        return self._client.patiently(lambda left_s: self._list_once(topic, spec, level, left_s))
-
-    def _list_once(self, topic: str, spec: OffsetSpec, level: IsolationLevel, timeout_s: float) -> dict[int, int]:
-        wanted = {TopicPartition(topic, number): spec for number in range(self._topics.count(topic))}
-        answers = self._client.admin.list_offsets(wanted, isolation_level=level)
-        offsets = {each.partition: int(future.result(timeout_s).offset) for each, future in answers.items()}
-        if OFFSET_INVALID in offsets.values():
-            # What the library answers, without an error, when the broker goes away while it is asked.
-            raise KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
-        return offsets
+def _id_text(topic_id: Uuid) -> str:
+    """As Kafka's own tools write it; the library takes another alphabet."""
+    return str(topic_id).translate(str.maketrans("+/", "-_"))

@@ -15,9 +15,9 @@ from towpath.errors import BadSettings
 from towpath.log.log import Positions
 from towpath.settings import LogSettings
 
-EARLIEST = -2  # what Spark calls it
 FORMAT = "kafka"
 PREFIX = "kafka."
+EARLIEST = -2  # what Spark calls it
 # How long the broker may hold a fetch for which it has nothing. Java's client says 500 ms, and a task of Spark's waits
 # with it: each small batch took half a second longer. A fetch for which there is something never waits.
 FETCH_WAIT_MS = 50
@@ -72,7 +72,7 @@ SPECIAL = frozenset(
 
 
 def connector_options(servers: str, settings: LogSettings, topics: list[str]) -> dict[str, str]:
-    """What every read of these topics is given."""
+    """The options for every read of these topics."""
     client = {PREFIX + name: value for name, value in java_properties(settings.client).items()}
     return {
         "kafka.fetch.max.wait.ms": str(FETCH_WAIT_MS),
@@ -86,17 +86,6 @@ def connector_options(servers: str, settings: LogSettings, topics: list[str]) ->
         "includeHeaders": "true",
         # With "true" a batch whose records expired fails for ever. Loss is found by comparing offsets.
         "failOnDataLoss": "false",
-    }
-
-
-def _patience(timeout_ms: int, client: Mapping[str, str]) -> dict[str, str]:
-    """Spark asks a broker that is away three times, a minute each: so long nobody would see that it is away."""
-    request_ms = int(client.get("kafka.request.timeout.ms", min(REQUEST_MS, timeout_ms)))
-    return {
-        "kafka.request.timeout.ms": str(request_ms),
-        "kafka.default.api.timeout.ms": str(max(request_ms, timeout_ms)),  # Java's client refuses a shorter one
-        "kafkaConsumer.pollTimeoutMs": str(timeout_ms),
-        "fetchOffset.numRetries": "1",
     }
 
 
@@ -115,6 +104,17 @@ def java_properties(client: Mapping[str, str]) -> dict[str, str]:
         raise BadSettings(f"log.client: Spark's Kafka connector has nothing like {unknown[0]}; it cannot read with it")
     translated = {RENAMED[name]: value for name, value in client.items() if name in RENAMED}
     return {**translated, **_login(client), **_certificates(client)}
+
+
+def _patience(timeout_ms: int, client: Mapping[str, str]) -> dict[str, str]:
+    """Shorter timeouts: Spark asks a broker that is away three times, a minute each, before it says so."""
+    request_ms = int(client.get("kafka.request.timeout.ms", min(REQUEST_MS, timeout_ms)))
+    return {
+        "kafka.request.timeout.ms": str(request_ms),
+        "kafka.default.api.timeout.ms": str(max(request_ms, timeout_ms)),  # Java's client refuses a shorter one
+        "kafkaConsumer.pollTimeoutMs": str(timeout_ms),
+        "fetchOffset.numRetries": "1",
+    }
 
 
 def _login(client: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Topics as DataFrames: the same columns and the same records from either log.
 
-The columns are `topic partition offset timestamp key value headers`, as `spark_columns.SCHEMA` has them. Everything
+The columns are `topic partition offset timestamp key value headers`, as `columns.SCHEMA` has them. Everything
 that can be wrong with a call is found here, on the driver, before Spark starts something: what fails later comes
 wrapped in an exception of Spark's.
 """
@@ -17,7 +17,7 @@ from towpath.db.sqlite.database import SqliteDatabase
 from towpath.errors import BadSettings, BadValue, OffsetOutOfRange
 from towpath.log.log import Log, Positions
 from towpath.log.open import KAFKA_PREFIX
-from towpath.log.spark import kafka as spark_kafka
+from towpath.log.spark import kafka
 from towpath.log.spark.columns import COLUMNS
 from towpath.log.spark.sqlite import FORMAT, LogFile, SourceOffset, SourceOptions, Spots, SqliteLogSource
 from towpath.log.sqlite.log import SqliteLog
@@ -39,7 +39,7 @@ def read_batch(
     The range is fixed by this call: the DataFrame is the same however often it is used, except that records which are
     deleted meanwhile are missing from it.
     """
-    wanted = _Wanted.of(log, topics, starting, ending)
+    wanted = _ReadRequest.of(log, topics, starting, ending)
     first = {**wanted.kept, **wanted.starting}
     stop = {**wanted.ends, **wanted.ending}
     source = _source(spark, log)
@@ -60,7 +60,7 @@ def read_stream(
     """
     if max_records_per_trigger is not None and max_records_per_trigger < 1:
         raise BadValue(f"max_records_per_trigger must be at least 1, not {max_records_per_trigger!r}")
-    wanted = _Wanted.of(log, topics, starting, None)
+    wanted = _ReadRequest.of(log, topics, starting, None)
     source = _source(spark, log)
     return _load(spark.readStream, *source.stream(wanted, max_records_per_trigger))
 
@@ -71,8 +71,8 @@ def _load(reader: Any, format_: str, options: dict[str, str]) -> DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A call's topics and offsets, found to be there."""
+class _ReadRequest:
+    """The topics and offsets of a call, checked against the log."""
 
     topics: list[Topic]
     kept: Spots
@@ -89,7 +89,7 @@ class _Wanted:
         return sorted(self.ids)
 
     @classmethod
-    def of(cls, log: Log, names: Sequence[str], starting: Positions | None, ending: Positions | None) -> _Wanted:
+    def of(cls, log: Log, names: Sequence[str], starting: Positions | None, ending: Positions | None) -> _ReadRequest:
         if not names or isinstance(names, str):
             raise BadValue(f"topics is a list of at least one name, not {names!r}")
         topics = [log.topic(name) for name in names]
@@ -100,7 +100,7 @@ class _Wanted:
         return wanted
 
     def _check(self, spots: Spots) -> None:
-        """Offsets below the start are no error: they were there when somebody wrote them down."""
+        """Check that offsets exist. Those below the start are no error: their records were deleted meanwhile."""
         known = {topic.name: topic for topic in self.topics}
         for (name, number), offset in spots.items():
             if name not in known:
@@ -139,13 +139,13 @@ class _SqliteSource:
     path: str
     lock_timeout_s: float
 
-    def batch(self, wanted: _Wanted, first: Spots, stop: Spots) -> tuple[str, dict[str, str]]:
-        return self._told(SourceOffset(wanted.ids, first), SourceOffset(wanted.ids, stop), None)
+    def batch(self, wanted: _ReadRequest, first: Spots, stop: Spots) -> tuple[str, dict[str, str]]:
+        return self._options(SourceOffset(wanted.ids, first), SourceOffset(wanted.ids, stop), None)
 
-    def stream(self, wanted: _Wanted, most: int | None) -> tuple[str, dict[str, str]]:
-        return self._told(SourceOffset(wanted.ids, wanted.starting), SourceOffset(wanted.ids, {}), most)
+    def stream(self, wanted: _ReadRequest, most: int | None) -> tuple[str, dict[str, str]]:
+        return self._options(SourceOffset(wanted.ids, wanted.starting), SourceOffset(wanted.ids, {}), most)
 
-    def _told(self, starting: SourceOffset, ending: SourceOffset, most: int | None) -> tuple[str, dict[str, str]]:
+    def _options(self, starting: SourceOffset, ending: SourceOffset, most: int | None) -> tuple[str, dict[str, str]]:
         return FORMAT, SourceOptions(self.path, self.lock_timeout_s, starting, ending, most).to_options()
 
 
@@ -154,22 +154,22 @@ class _KafkaSource:
     servers: str
     settings: LogSettings
 
-    def batch(self, wanted: _Wanted, first: Spots, stop: Spots) -> tuple[str, dict[str, str]]:
+    def batch(self, wanted: _ReadRequest, first: Spots, stop: Spots) -> tuple[str, dict[str, str]]:
         ranges = {
-            "startingOffsets": spark_kafka.offsets_option(first),
-            "endingOffsets": spark_kafka.offsets_option(stop),
+            "startingOffsets": kafka.offsets_option(first),
+            "endingOffsets": kafka.offsets_option(stop),
         }
-        return spark_kafka.FORMAT, {**self._common(wanted), **ranges}
+        return kafka.FORMAT, {**self._common(wanted), **ranges}
 
-    def stream(self, wanted: _Wanted, most: int | None) -> tuple[str, dict[str, str]]:
+    def stream(self, wanted: _ReadRequest, most: int | None) -> tuple[str, dict[str, str]]:
         options = {**self._common(wanted), "startingOffsets": "earliest"}
         if wanted.starting:
             # Spark wants all partitions or none.
-            every = {spot: wanted.starting.get(spot, spark_kafka.EARLIEST) for spot in wanted.ends}
-            options["startingOffsets"] = spark_kafka.offsets_option(every)
+            every = {spot: wanted.starting.get(spot, kafka.EARLIEST) for spot in wanted.ends}
+            options["startingOffsets"] = kafka.offsets_option(every)
         if most is not None:
             options["maxOffsetsPerTrigger"] = str(most)
-        return spark_kafka.FORMAT, options
+        return kafka.FORMAT, options
 
-    def _common(self, wanted: _Wanted) -> dict[str, str]:
-        return spark_kafka.connector_options(self.servers, self.settings, wanted.names)
+    def _common(self, wanted: _ReadRequest) -> dict[str, str]:
+        return kafka.connector_options(self.servers, self.settings, wanted.names)

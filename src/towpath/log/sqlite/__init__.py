@@ -1,1 +1,1 @@
-"""The log as tables."""
+"""The log as tables of a SQLite file."""

@@ -1,10 +1,6 @@
-"""The `log_topic` and `log_partition` tables.
+"""The tables of the SQLite log: topics and partitions, records by place, positions of groups, producers' epochs.
 
-The `log_record` table: records by place.
-
-The `log_position` and `log_producer` tables: how far groups have come, and who may write for a producer.
-
-What a failure of the database means for the log that lives in it.
+Every store works inside a transaction that the caller opens.
 """
 
 from __future__ import annotations
@@ -34,30 +30,11 @@ from towpath.log.portions import MOST_BYTES, MOST_RECORDS
 from towpath.log.record import NewRecord, Position, check_partitions, encode_headers, partition_of
 from towpath.log.topic import OFFSET_BITS, Topic
 
-
-class Partition(NamedTuple):
-    """A partition as it is now. Its records have the places from `start_place` to before `end_place`."""
-
-    id: int
-    number: int
-    start: int
-    end: int
-
-    @property
-    def base(self) -> int:
-        return self.id << OFFSET_BITS
-
-    @property
-    def start_place(self) -> int:
-        return self.base + self.start
-
-    @property
-    def end_place(self) -> int:
-        return self.base + self.end
+_COLUMNS = ("place", "timestamp_ms", "key", "value", "headers")
 
 
 class TopicStore:
-    """Topics by name; a deleted one is seen by nobody, also while its records are still being removed."""
+    """`log_topic` and `log_partition`. Nobody sees a deleted topic, also while its records are being removed."""
 
     def __init__(self, database: Database) -> None:
         self._queries = Queries("towpath.log.sqlite", "topics", database.dialect)
@@ -102,15 +79,15 @@ class TopicStore:
     def move_end(self, tx: Transaction, partition_id: int, end: int) -> None:
         tx.run(self._queries["move_end"], {"id": partition_id, "next": end})
 
-    def move_start(self, tx: Transaction, partition_id: int, start: int) -> bool:
-        return tx.run(self._queries["move_start"], {"id": partition_id, "start": start}) > 0
+    def move_start(self, tx: Transaction, partition_id: int, start: int) -> None:
+        tx.run(self._queries["move_start"], {"id": partition_id, "start": start})
 
     def expire_before(self, tx: Transaction, partition_id: int, start: int) -> bool:
-        """Whether the start was moved: not when somebody was faster, or a group has still to read what would go."""
+        """Whether the start was moved: not when it lies further already, or a group has still to read what would go."""
         return tx.run(self._queries["expire_before"], {"id": partition_id, "start": start}) > 0
 
     def mark_deleted(self, tx: Transaction, name: str) -> str:
-        """From now on nobody sees the topic; returns its id."""
+        """Hide the topic from everyone; returns its id."""
         found = tx.rows(self._queries["mark_deleted"], {"name": name})
         if not found:
             raise UnknownTopic(name)
@@ -121,7 +98,7 @@ class TopicStore:
         return tx.rows(self._queries["partitions_of_deleted"], {})
 
     def remove_partition(self, tx: Transaction, partition_id: int, topic_id: str) -> None:
-        """Of a deleted topic: it has no records any more. With the last one the topic's row goes too."""
+        """Remove a partition of a deleted topic, which has no records left. The last one takes the topic with it."""
         tx.run(self._queries["delete_partition"], {"id": partition_id})
         tx.run(self._queries["delete_topic"], {"id": topic_id})
 
@@ -137,16 +114,8 @@ class TopicStore:
             tx.run(self._queries["insert_partition"], {"topic_id": topic_id, "number": number})
 
 
-def _topic(row: Row) -> Topic:
-    name, topic_id, partitions, retention_ms = row
-    return Topic(name, topic_id, partitions, None if retention_ms is None else retention_ms / 1000)
-
-
-_COLUMNS = ("place", "timestamp_ms", "key", "value", "headers")
-
-
 class RecordStore:
-    """Appends at the end of partitions, reads ranges of places."""
+    """`log_record`: appends at the end of partitions, reads ranges of places."""
 
     def __init__(self, database: Database, topics: TopicStore) -> None:
         self._queries = Queries("towpath.log.sqlite", "records", database.dialect)
@@ -196,12 +165,12 @@ class RecordStore:
         found = tx.rows(self._queries["first_since"], values)
         return found[0][0] if found else None
 
-    def delete(self, tx: Transaction, start: int, stop: int) -> int:
-        return tx.run(self._queries["delete_records"], {"from": start, "to": stop})
+    def delete(self, tx: Transaction, start: int, stop: int) -> None:
+        tx.run(self._queries["delete_records"], {"from": start, "to": stop})
 
 
 class PositionStore:
-    """Positions by group, topic and partition."""
+    """`log_position` and `log_producer`: how far groups have come, and who may write under a producer's name."""
 
     def __init__(self, database: Database, topics: TopicStore) -> None:
         self._queries = Queries("towpath.log.sqlite", "positions", database.dialect)
@@ -235,12 +204,38 @@ class PositionStore:
             raise ProducerFenced(name)
 
 
+class Partition(NamedTuple):
+    """A partition as it is now. Its records have the places from `start_place` to before `end_place`."""
+
+    id: int
+    number: int
+    start: int
+    end: int
+
+    @property
+    def base(self) -> int:
+        return self.id << OFFSET_BITS
+
+    @property
+    def start_place(self) -> int:
+        return self.base + self.start
+
+    @property
+    def end_place(self) -> int:
+        return self.base + self.end
+
+
 @contextmanager
 def log_failures() -> Iterator[None]:
-    """Raises what every log raises, whatever it is built on."""
+    """Raise the errors of a log for failures of the database that it is in."""
     try:
         yield
     except DatabaseUnavailable as error:
         raise LogUnavailable(str(error)) from error
     except CommitUnknown as error:
         raise TransactionUnknown(str(error)) from error
+
+
+def _topic(row: Row) -> Topic:
+    name, topic_id, partitions, retention_ms = row
+    return Topic(name, topic_id, partitions, None if retention_ms is None else retention_ms / 1000)
