@@ -298,7 +298,7 @@ class Runtime:
         from towpath.supervision.supervisor import open_supervisor
 
         launch = self.process().identity.launch or 0
-        return open_supervisor(self._supervision_parts(number), number, udp, launch, self._clock)
+        return open_supervisor(self._supervision_parts(number), udp, launch, self._clock)
 
     def steward(self) -> Steward:
         """Who coordinates while there is no peer."""

@@ -137,14 +137,6 @@ def test_an_engine_that_is_too_old_is_told(docker_engine: TestEngine) -> None:
         launcher(docker_engine).start(SPEC)
 
 
-def test_a_container_of_others_can_be_restarted(docker_engine: TestEngine, rig: Rig) -> None:
-    handle = rig.start(f"echo ready; {SLEEP}")
-    rig.says(handle, "ready")
-    container = docker_engine.containers_named("towpath-orders-")[0]
-    DockerEngine(docker_engine.path).restart(container.name, 0)
-    wait_until(lambda: rig.lines(handle) == ["ready", "ready"], LONG_S)
-
-
 # Engines that fail
 
 

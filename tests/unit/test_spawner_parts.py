@@ -16,7 +16,7 @@ from tests.support.spawned import Hand
 from towpath import settings
 from towpath.actors import Job, Spawner
 from towpath.actors.definition import define
-from towpath.actors.graph.shape import moves_of
+from towpath.actors.graph.shape import moves_in_code
 from towpath.actors.spawner.job import ERROR_BYTES, CommandOutput, ErrorOutput
 from towpath.actors.spawner.launch import (
     KEPT_BYTES,
@@ -67,7 +67,7 @@ def test_declarations_that_cannot_work(attributes: dict[str, Any], problem: str)
 
 
 def test_the_moves_of_a_class_that_only_says_what_it_runs() -> None:
-    moves = {(move.source, move.target) for move in moves_of(define(Hand))}
+    moves = {(move.source, move.target) for move in moves_in_code(Hand, set(define(Hand).states))}
     assert {("Watch", "Launch"), ("Launch", "Attend"), ("Attend", "Stop"), ("Attend", "Watch")} <= moves
     assert ("Attend", "Failed") in moves
 

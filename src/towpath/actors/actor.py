@@ -1,8 +1,6 @@
-"""The class that users derive from.
+"""What users write an actor with: the base class, `@state`, and what `transition` may return besides a state.
 
-What a transition may return besides a state: a state that does not run at once.
-
-What states are made of: frozen dataclasses, each with what becomes of it when its process dies.
+A state is a frozen dataclass that declares what happens to it when its process dies (`Resume`).
 """
 
 from __future__ import annotations
@@ -19,6 +17,10 @@ from towpath.errors import BadValue
 if TYPE_CHECKING:
     from towpath.actors.instance_store import ActorContext
     from towpath.actors.turn import Turn
+
+T = TypeVar("T")
+
+_RESUME = "__towpath_resume__"
 
 
 class Actor(ABC):
@@ -95,11 +97,6 @@ class Wait:
         """Each once, in order."""
         given = (self.answers_to,) if isinstance(self.answers_to, str) else self.answers_to
         return tuple(dict.fromkeys(given))
-
-
-T = TypeVar("T")
-
-_RESUME = "__towpath_resume__"
 
 
 class Resume(StrEnum):

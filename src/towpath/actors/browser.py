@@ -1,10 +1,6 @@
-"""Reading actors as people do: how many are where, what one waits for, whom it called, where it failed.
+"""What people see of actors: counts, one instance with all that is around it, its runs, and the progress of processes.
 
-One look at an instance: all that is told of it, read at once.
-
-How far spawned processes are with what actors have ordered of them.
-
-The runs of an instance, as its messages tell them: each begins with a start; a state names the one before it.
+A run is read from the instance's messages: it begins with a start, and each state names the message before it.
 """
 
 from __future__ import annotations
@@ -12,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -20,7 +17,7 @@ from typing import NamedTuple
 from towpath.actors.actor import End, Failed
 from towpath.actors.definition import Definition
 from towpath.actors.engine.plan import TIMED_OUT, WAITS
-from towpath.actors.instance import Instance, Phase, inbox_of
+from towpath.actors.instance import Instance, Phase
 from towpath.actors.instance_store import ActorContext
 from towpath.core.clock import MICROS, to_datetime
 from towpath.db import Database, Queries
@@ -30,20 +27,12 @@ from towpath.queue.model import Message
 from towpath.queue.states import MessageState
 
 MOST_SHOWN = 50
-
-
-@dataclass(frozen=True, slots=True)
-class OpenRequest:
-    """A message whose answer an instance waits for. Without an inbox, it is gone."""
-
-    id: str
-    is_answered: bool
-    inbox: str | None
-    state: MessageState | None
+MOST_EVENTS = 10
+MOST_IN_PROGRESS = 500
 
 
 class ActorBrowser:
-    """Looks and never touches."""
+    """Only reads."""
 
     def __init__(self, parts: ActorContext) -> None:
         self._parts = parts
@@ -92,6 +81,22 @@ class ActorBrowser:
             raise NotFailed(f"the state in which {instance.name} failed is not in the queue any more; say --state")
         return found
 
+    def view(self, inbox: str, last: int) -> InstanceView | None:
+        """An instance with the last messages of its history; None when there is no such instance."""
+        parts = self._parts
+        with parts.database.glance() as tx:
+            instance = parts.instances.read(tx, inbox)
+        if instance is None:
+            return None
+        with parts.database.read() as tx:
+            events = parts.event_log.page(tx, limit=MOST_EVENTS, subject=instance.name)
+            history = parts.queue.messages.page(tx, limit=last, inbox=inbox) if last else []
+        failed = None
+        with suppress(NotFailed):  # also when its messages are past their retention time
+            failed = self.failed_state(instance)
+        head, questions, children = self.head(instance), self.questions(instance), self.children(instance)
+        return InstanceView(instance, head, failed, questions, children, history, events)
+
     def is_busy(self, definitions: Collection[Definition], within_s: float) -> bool:
         """Whether these have anything to do in the next seconds. Who waits or watches for others is not busy."""
         watching = [(each.name, *watch) for each in definitions for watch in each.actor.watches().items()]
@@ -110,13 +115,14 @@ class ActorBrowser:
             return self._parts.held.read(tx, [message_id]).get(message_id)
 
 
-def _waited_in_vain(message: Message) -> bool:
-    """Whether it never ran, since its answers did not come: alone it would find none."""
-    is_timed_out = message.state is MessageState.OK and message.reason == TIMED_OUT
-    return WAITS in message.headers and (is_timed_out or message.attempts == 0)
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """A message whose answer an instance waits for. Without an inbox, it is gone."""
 
-
-MOST_EVENTS = 10
+    id: str
+    is_answered: bool
+    inbox: str | None
+    state: MessageState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,38 +143,15 @@ class InstanceView:
         return [each for each in self.history if each.related_id is None and each.state is MessageState.NEW]
 
 
-def view_instance(parts: ActorContext, actor: str, name: str, last: int) -> InstanceView | None:
-    """With the last messages of its history; None when there is no such instance."""
-    browser = ActorBrowser(parts)
-    with parts.database.glance() as tx:
-        instance = parts.instances.read(tx, inbox_of(actor, name))
-    if instance is None:
-        return None
-    with parts.database.read() as tx:
-        events = parts.event_log.page(tx, limit=MOST_EVENTS, subject=instance.name)
-        history = parts.queue.messages.page(tx, limit=last, inbox=instance.inbox) if last else []
-    return InstanceView(
-        instance,
-        browser.head(instance),
-        _failed(browser, instance),
-        browser.questions(instance),
-        browser.children(instance),
-        history,
-        events,
-    )
-
-
-def _failed(browser: ActorBrowser, instance: Instance) -> Message | None:
-    """None too when its messages are past their retention time."""
-    if instance.phase is not Phase.FAILED:
-        return None
-    try:
-        return browser.failed_state(instance)
-    except NotFailed:
-        return None
-
-
-MOST = 500
+def progress(database: Database, limit: int = MOST_IN_PROGRESS) -> list[SpawnedProgress]:
+    """Of all that work on something now."""
+    sql = Queries("towpath.actors", "progress", database.dialect)
+    with database.glance() as tx:
+        rows = tx.rows(sql["progress"], {"limit": limit})
+    return [
+        SpawnedProgress(spawner, str(message_id), percent or 0.0, stage or "", told and to_datetime(told), waiting)
+        for spawner, message_id, percent, stage, told, waiting in rows
+    ]
 
 
 class SpawnedProgress(NamedTuple):
@@ -182,25 +165,20 @@ class SpawnedProgress(NamedTuple):
     waiting: str | None  # the inbox of the instance that waits for it
 
 
-def progress(database: Database, limit: int = MOST) -> list[SpawnedProgress]:
-    """Of all that work on something now."""
-    sql = Queries("towpath.actors", "progress", database.dialect)
-    with database.glance() as tx:
-        rows = tx.rows(sql["progress"], {"limit": limit})
-    return [
-        SpawnedProgress(spawner, str(message_id), percent or 0.0, stage or "", told and to_datetime(told), waiting)
-        for spawner, message_id, percent, stage, told, waiting in rows
-    ]
-
-
-class RunOutcome(StrEnum):
-    """What came of a run."""
-
-    SENT = "sent"  # its start waits for a process that takes it
-    RUNNING = "running"
-    ENDED = "ended"
-    FAILED = "failed"
-    REFUSED = "refused"  # the start was not let in
+def runs_of(history: Iterable[Message]) -> list[ActorRun]:
+    """The runs whose start is among these messages, newest first as they are."""
+    runs: dict[str, ActorRun] = {}
+    run_of: dict[str, str] = {}
+    for message in reversed(list(history)):
+        run_id = message.id if message.related_id is None else run_of.get(message.related_id)
+        if run_id is None:
+            continue  # its start is older than what was read
+        run_of[message.id] = run_id
+        known = runs.get(run_id)
+        runs[run_id] = (
+            ActorRun(message, message, 0) if known is None else ActorRun(known.start, message, known.states + 1)
+        )
+    return list(runs.values())[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,17 +210,17 @@ class ActorRun:
         return None if self.outcome in (RunOutcome.SENT, RunOutcome.RUNNING) else self.last.updated_at
 
 
-def runs_of(history: Iterable[Message]) -> list[ActorRun]:
-    """The runs whose start is among these messages, newest first as they are."""
-    runs: dict[str, ActorRun] = {}
-    run_of: dict[str, str] = {}
-    for message in reversed(list(history)):
-        run_id = message.id if message.related_id is None else run_of.get(message.related_id)
-        if run_id is None:
-            continue  # its start is older than what was read
-        run_of[message.id] = run_id
-        known = runs.get(run_id)
-        runs[run_id] = (
-            ActorRun(message, message, 0) if known is None else ActorRun(known.start, message, known.states + 1)
-        )
-    return list(runs.values())[::-1]
+class RunOutcome(StrEnum):
+    """What came of a run."""
+
+    SENT = "sent"  # its start waits for a process that takes it
+    RUNNING = "running"
+    ENDED = "ended"
+    FAILED = "failed"
+    REFUSED = "refused"  # the start was not let in
+
+
+def _waited_in_vain(message: Message) -> bool:
+    """Whether it never ran, since its answers did not come: alone it would find none."""
+    is_timed_out = message.state is MessageState.OK and message.reason == TIMED_OUT
+    return WAITS in message.headers and (is_timed_out or message.attempts == 0)

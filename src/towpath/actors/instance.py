@@ -1,6 +1,6 @@
-"""One instance of an actor: as its row has it, and what it is called.
+"""One instance of an actor: its row, its names, its phases and every move between them.
 
-Where an instance is, and every move between. The chart in docs/reference/states.md is held equal to this.
+docs/reference/states.md shows `MOVES` as a chart; a test holds the two equal.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from towpath.core.clock import to_datetime
 from towpath.db.database import Row
 from towpath.errors import BadName, NotRunning
 from towpath.queue.payload import ACTORS, check_name
+
+MAIN = "main"
+REPLY = "//reply"
+LONGEST_INSTANCE = 100
 
 
 class Phase(StrEnum):
@@ -54,8 +58,13 @@ class PhaseArrow:
 
 
 _IDLE, _READY, _RUNNING, _SLEEPING, _WAITING, _ENDED, _FAILED = Phase
+
+
 LIVE = (_READY, _RUNNING, _SLEEPING, _WAITING)
+
+
 AT_REST = (_IDLE, _ENDED, _FAILED)
+
 
 MOVES: dict[PhaseMove, PhaseArrow] = {
     PhaseMove.START: PhaseArrow(AT_REST, _READY),
@@ -73,24 +82,7 @@ MOVES: dict[PhaseMove, PhaseArrow] = {
 }
 
 
-MAIN = "main"
-REPLY = "//reply"
-LONGEST_INSTANCE = 100
-
 _PHASES = {phase.value: phase for phase in Phase}
-
-
-def inbox_of(actor: str, instance: str) -> str:
-    """The inbox of an instance; raises `BadName` for a name that cannot be one."""
-    check_name(instance, "name of an instance")
-    if len(instance) > LONGEST_INSTANCE or "//" in instance:
-        raise BadName(f"{instance!r} is no usable name of an instance: at most {LONGEST_INSTANCE} characters, no '//'")
-    return f"{ACTORS}{actor}:{instance}"
-
-
-def name_of(inbox: str) -> str:
-    """How people call the instance of an inbox: `actor:instance`."""
-    return inbox.removeprefix(ACTORS).removesuffix(REPLY)
 
 
 class Instance(NamedTuple):
@@ -142,3 +134,16 @@ class Instance(NamedTuple):
         *known, is_tied, moved_us = row
         known[3] = _PHASES[known[3]]
         return cls._make((*known, bool(is_tied), moved_us))
+
+
+def inbox_of(actor: str, instance: str) -> str:
+    """The inbox of an instance; raises `BadName` for a name that cannot be one."""
+    check_name(instance, "name of an instance")
+    if len(instance) > LONGEST_INSTANCE or "//" in instance:
+        raise BadName(f"{instance!r} is no usable name of an instance: at most {LONGEST_INSTANCE} characters, no '//'")
+    return f"{ACTORS}{actor}:{instance}"
+
+
+def name_of(inbox: str) -> str:
+    """How people call the instance of an inbox: `actor:instance`."""
+    return inbox.removeprefix(ACTORS).removesuffix(REPLY)

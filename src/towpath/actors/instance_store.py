@@ -1,7 +1,4 @@
-"""The tables `actor`, `actor_instance` and `actor_wait`.
-
-What every piece of the actors is made of.
-"""
+"""The tables `actor`, `actor_instance` and `actor_wait`, and the context that every part of the actors is given."""
 
 from __future__ import annotations
 
@@ -19,8 +16,24 @@ from towpath.db.database import storable
 from towpath.db.event_log import EventLog
 from towpath.db.processes import Process, ProcessStore
 from towpath.queue.held_messages import HeldMessages
-from towpath.queue.store import QueueContext as QueueParts
+from towpath.queue.store import QueueContext
 from towpath.settings import ActorSettings, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ActorContext:
+    """What every part of the actors works with. Made once, by `Actors`."""
+
+    database: Database
+    settings: ActorSettings
+    events: Events
+    event_log: EventLog
+    queue: QueueContext
+    instances: InstanceStore
+    held: HeldMessages
+    processes: ProcessStore
+    process: Callable[[], Process]
+    all_settings: Settings  # for processes that are started from here
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +204,3 @@ def _row(head_id: str | None, to: Instance) -> list[Any]:
 
 def _json(texts: Collection[str]) -> str:
     return json.dumps(sorted(texts))
-
-
-@dataclass(frozen=True, slots=True)
-class ActorContext:
-    """Made once, by `Actors`, and handed to each of its pieces."""
-
-    database: Database
-    settings: ActorSettings
-    events: Events
-    event_log: EventLog
-    queue: QueueParts
-    instances: InstanceStore
-    held: HeldMessages
-    processes: ProcessStore
-    process: Callable[[], Process]
-    all_settings: Settings  # for processes that are started from here

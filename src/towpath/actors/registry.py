@@ -1,7 +1,4 @@
-"""What is known of actors here: by the code of the configured modules, and by what processes have written down.
-
-Finding actors: all classes that the modules of the setting `actors.modules` define.
-"""
+"""The actors that are known here: defined in the configured modules, or recorded by other processes."""
 
 from __future__ import annotations
 
@@ -25,54 +22,8 @@ from towpath.errors import BadActor, BadState, UnknownActor
 
 
 @dataclass(frozen=True, slots=True)
-class DiscoveredActor:
-    """An actor's class, and the module or file that it was found in."""
-
-    place: str
-    cls: type[Actor]
-    definition: Definition
-
-
-def discover(places: Iterable[str], directory: Path) -> dict[str, DiscoveredActor]:
-    """The actors of modules and `.py` files, by name, seen from a directory; `BadActor` says what is wrong."""
-    found: dict[str, DiscoveredActor] = {}
-    for place in dict.fromkeys(places):
-        for each in actors_in(place, directory):
-            other = found.setdefault(each.definition.name, each)
-            if other.cls is not each.cls:
-                raise BadActor(
-                    f"two actors are called {each.definition.name!r}: {other.cls.__name__} in {other.place} and "
-                    f"{each.cls.__name__} in {place}; give one of them another `name`"
-                )
-    return found
-
-
-def actors_in(place: str, directory: Path) -> list[DiscoveredActor]:
-    """The actors that one module or file defines, in the order of its code."""
-    module = import_user_module(place, directory, BadActor).module
-    classes = list(dict.fromkeys(each for each in vars(module).values() if _is_of(each, module)))
-    if not classes:
-        raise BadActor(f"{place} has no actor; write a class that derives from towpath.actors.Actor")
-    return [DiscoveredActor(place, cls, _defined(place, cls)) for cls in classes]
-
-
-def _is_of(value: object, module: ModuleType) -> bool:
-    """Whether it is an actor that can run, of this module and not only imported there; a package has its parts'."""
-    if not (isinstance(value, type) and issubclass(value, Actor)) or inspect.isabstract(value):
-        return False
-    return f"{value.__module__}.".startswith(f"{module.__name__}.")
-
-
-def _defined(place: str, cls: type[Actor]) -> Definition:
-    try:
-        return define(cls)
-    except BadActor as error:
-        raise BadActor(f"{place}: {error}") from error
-
-
-@dataclass(frozen=True, slots=True)
 class KnownClass:
-    """One class. Without a definition its code is not here, and it is known by what another process has said."""
+    """An actor's class as it is known here. Without a definition its code is not here; another process recorded it."""
 
     name: str
     about: str
@@ -109,19 +60,34 @@ class KnownClass:
         return ActorStart(self.name, instance, function, self.checked(function, fields))
 
 
-def start_again(browser: ActorBrowser, known: KnownClass | None, instance: Instance) -> ActorStart:
-    """With the state in which the last run failed, and with its fields; raises `NotFailed`."""
-    failed = browser.failed_state(instance)
-    if known is not None:
-        return known.start(instance.instance, failed.function, failed.payload)
-    return ActorStart(instance.actor, instance.instance, failed.function, failed.payload)
-
-
 class BrokenModule(NamedTuple):
     """A module whose actors are not known, and why."""
 
     module: str
     error: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredActor:
+    """An actor's class, and the module or file that it was found in."""
+
+    place: str
+    cls: type[Actor]
+    definition: Definition
+
+
+def discover(places: Iterable[str], directory: Path) -> dict[str, DiscoveredActor]:
+    """The actors of modules and `.py` files, by name, seen from a directory; `BadActor` says what is wrong."""
+    found: dict[str, DiscoveredActor] = {}
+    for place in dict.fromkeys(places):
+        for each in actors_in(place, directory):
+            other = found.setdefault(each.definition.name, each)
+            if other.cls is not each.cls:
+                raise BadActor(
+                    f"two actors are called {each.definition.name!r}: {other.cls.__name__} in {other.place} and "
+                    f"{each.cls.__name__} in {place}; give one of them another `name`"
+                )
+    return found
 
 
 def found_in(places: Iterable[str], directory: Path) -> tuple[dict[str, DiscoveredActor], list[BrokenModule]]:
@@ -159,3 +125,34 @@ def known_actor(known: Mapping[str, KnownClass], name: str) -> KnownClass:
         return known[name]
     names = f"known: {', '.join(known)}" if known else "none is"
     raise UnknownActor(f"no actor {name!r} is known here; {names}; actors.modules in towpath.toml names their modules")
+
+
+def start_again(browser: ActorBrowser, known: KnownClass | None, instance: Instance) -> ActorStart:
+    """With the state in which the last run failed, and with its fields; raises `NotFailed`."""
+    failed = browser.failed_state(instance)
+    if known is not None:
+        return known.start(instance.instance, failed.function, failed.payload)
+    return ActorStart(instance.actor, instance.instance, failed.function, failed.payload)
+
+
+def actors_in(place: str, directory: Path) -> list[DiscoveredActor]:
+    """The actors that one module or file defines, in the order of its code."""
+    module = import_user_module(place, directory, BadActor).module
+    classes = list(dict.fromkeys(each for each in vars(module).values() if _is_of(each, module)))
+    if not classes:
+        raise BadActor(f"{place} has no actor; write a class that derives from towpath.actors.Actor")
+    return [DiscoveredActor(place, cls, _defined(place, cls)) for cls in classes]
+
+
+def _is_of(value: object, module: ModuleType) -> bool:
+    """Whether it is an actor that can run, of this module and not only imported there; a package has its parts'."""
+    if not (isinstance(value, type) and issubclass(value, Actor)) or inspect.isabstract(value):
+        return False
+    return f"{value.__module__}.".startswith(f"{module.__name__}.")
+
+
+def _defined(place: str, cls: type[Actor]) -> Definition:
+    try:
+        return define(cls)
+    except BadActor as error:
+        raise BadActor(f"{place}: {error}") from error

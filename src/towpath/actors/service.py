@@ -1,11 +1,11 @@
-"""The actors of one database: what a process runs of them, and what anybody may ask of them."""
+"""The actors of one database (`runtime.actors`): register, host, start, abort, wake and show them."""
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 from towpath.actors.actor import Actor
-from towpath.actors.browser import ActorBrowser, InstanceView, view_instance
+from towpath.actors.browser import ActorBrowser, InstanceView
 from towpath.actors.definition import Definition, define
 from towpath.actors.engine.host import Host
 from towpath.actors.engine.plan import abort
@@ -23,8 +23,6 @@ from towpath.queue.held_messages import HeldMessages
 from towpath.queue.outbox import Outbox
 from towpath.queue.payload import new_id
 from towpath.settings import Settings
-
-T = TypeVar("T")
 
 
 class Actors:
@@ -85,7 +83,7 @@ class Actors:
         """Starts by the clock: added, changed and shown."""
         return Schedules(self._parts, self._definitions)
 
-    # Asked by anybody
+    # Starts and changes
 
     def start(
         self,
@@ -130,10 +128,7 @@ class Actors:
         """Let a run fail. Raises `NotRunning` when there is none."""
 
         def act(tx: Transaction) -> None:
-            inbox = inbox_of(actor, instance)
-            found = self._parts.instances.lock(tx, [inbox]).get(inbox)
-            if found is None:
-                raise _no_instance(actor, instance)
+            found = self._locked(tx, actor, instance)
             if not abort(self._parts, tx, found, f"aborted by {who}: {why}"):
                 rest = "coming to its end" if found.is_live else found.phase
                 raise NotRunning(f"{found.name} is {rest} already; there is nothing to abort")
@@ -145,17 +140,14 @@ class Actors:
         """Let an instance that sleeps go on now, and return it as it then is. Raises `NotAsleep` when it does not."""
 
         def act(tx: Transaction) -> Instance:
-            inbox = inbox_of(actor, instance)
-            found = self._parts.instances.lock(tx, [inbox]).get(inbox)
-            if found is None:
-                raise _no_instance(actor, instance)
-            if not self._parts.instances.wake_early(tx, inbox):
+            found = self._locked(tx, actor, instance)
+            if not self._parts.instances.wake_early(tx, found.inbox):
                 remedy = "; answer what it waits for" if found.phase is Phase.WAITING else ""
                 raise NotAsleep(f"{found.name} is {found.phase}, not asleep{remedy}")
             due = None if found.due_at is None else found.due_at.isoformat()
             data = {"state": found.step, "due_at": due}
             self._record(tx, EventKind.ACTOR_WOKEN_BY_HAND, found.name, who, why, data)
-            self._parts.queue.ring_after(tx, inbox)
+            self._parts.queue.ring_after(tx, found.inbox)
             return found._replace(phase=Phase.READY, due_us=None)
 
         return commit_by_hand(self._parts.database, act)
@@ -174,7 +166,7 @@ class Actors:
 
         return commit_by_hand(self._parts.database, act)
 
-    # Looking
+    # Reading
 
     def browser(self) -> ActorBrowser:
         """For people: how many are where, what one waits for, where it failed."""
@@ -207,7 +199,14 @@ class Actors:
 
     def look(self, actor: str, instance: str = MAIN, *, last: int = 100) -> InstanceView | None:
         """One of them with all that is around it, and so much of its history; None when there is no such instance."""
-        return view_instance(self._parts, actor, instance, last)
+        return self.browser().view(inbox_of(actor, instance), last)
+
+    def _locked(self, tx: Transaction, actor: str, instance: str) -> Instance:
+        inbox = inbox_of(actor, instance)
+        found = self._parts.instances.lock(tx, [inbox]).get(inbox)
+        if found is None:
+            raise _no_instance(actor, instance)
+        return found
 
     def _start_of(self, actor: type[Actor] | str, state: Any, instance: str) -> ActorStart:
         if isinstance(actor, type):

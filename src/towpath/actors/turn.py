@@ -1,7 +1,4 @@
-"""One run of the code of a state: what it may ask, and what it sends when it is done.
-
-A start: the message that begins a run, to an instance that is made known by it.
-"""
+"""One run of a state's code (`Turn`), with what it may ask and send; and the message that starts an actor."""
 
 from __future__ import annotations
 
@@ -26,58 +23,6 @@ from towpath.queue.states import OnOwnerDeath
 PARENT = "towpath.parent"
 TIED = "towpath.tied"
 ACTOR_INBOX_ATTEMPTS = 1_000_000  # nobody but a host counts them
-
-
-@dataclass(frozen=True)
-class ActorStart:
-    """Which actor is to run, from which state."""
-
-    actor: str
-    instance: str
-    function: str
-    payload: Any
-
-    @property
-    def inbox(self) -> str:
-        return inbox_of(self.actor, self.instance)
-
-    @classmethod
-    def of(cls, actor: type[Actor] | Definition, state: Any, instance: str) -> ActorStart:
-        """Checked as far as it can be; without a state it is the first one, without fields."""
-        definition = actor if isinstance(actor, Definition) else define(actor)
-        if state is None:
-            kind = definition.first
-            kind.read({})
-            return cls(definition.name, instance, kind.name, {})
-        kind = definition.kind_of(state)
-        return cls(definition.name, instance, kind.name, kind.write(state))
-
-    @classmethod
-    def by_name(cls, actor: str, state: Any, instance: str) -> ActorStart:
-        """Of an actor whose code is elsewhere: its own process checks what it is sent."""
-        if state is None or isinstance(state, type):
-            raise BadState(f"say with which state {actor} starts: its code is not here")
-        return cls(actor, instance, type(state).__name__, TypeAdapter(type(state)).dump_python(state, mode="json"))
-
-
-def send_start(
-    parts: ActorContext,
-    tx: Transaction,
-    outbox: Outbox,
-    start: ActorStart,
-    *,
-    message_id: str,
-    wants_answer: bool,
-    headers: Mapping[str, Any] | None = None,
-) -> None:
-    """Make the instance known and send it its start."""
-    # The inbox first: the janitor, who may be deleting both, lets go of it when it is done.
-    parts.queue.inboxes.register(tx, start.inbox, OnOwnerDeath.AGAIN, ACTOR_INBOX_ATTEMPTS)
-    parts.instances.register(tx, start.actor, start.instance)
-    send = outbox.send if wants_answer else outbox.notice
-    send(start.inbox, start.function, start.payload, tx=tx, message_id=message_id, headers=headers)
-
-
 Effect = Callable[[Transaction], None]
 
 
@@ -205,3 +150,53 @@ class Turn:
 
         self.effects.append(post)
         return message_id
+
+
+@dataclass(frozen=True)
+class ActorStart:
+    """Which actor is to run, from which state."""
+
+    actor: str
+    instance: str
+    function: str
+    payload: Any
+
+    @property
+    def inbox(self) -> str:
+        return inbox_of(self.actor, self.instance)
+
+    @classmethod
+    def of(cls, actor: type[Actor] | Definition, state: Any, instance: str) -> ActorStart:
+        """Checked as far as it can be; without a state it is the first one, without fields."""
+        definition = actor if isinstance(actor, Definition) else define(actor)
+        if state is None:
+            kind = definition.first
+            kind.read({})
+            return cls(definition.name, instance, kind.name, {})
+        kind = definition.kind_of(state)
+        return cls(definition.name, instance, kind.name, kind.write(state))
+
+    @classmethod
+    def by_name(cls, actor: str, state: Any, instance: str) -> ActorStart:
+        """Of an actor whose code is elsewhere: its own process checks what it is sent."""
+        if state is None or isinstance(state, type):
+            raise BadState(f"say with which state {actor} starts: its code is not here")
+        return cls(actor, instance, type(state).__name__, TypeAdapter(type(state)).dump_python(state, mode="json"))
+
+
+def send_start(
+    parts: ActorContext,
+    tx: Transaction,
+    outbox: Outbox,
+    start: ActorStart,
+    *,
+    message_id: str,
+    wants_answer: bool,
+    headers: Mapping[str, Any] | None = None,
+) -> None:
+    """Make the instance known and send it its start."""
+    # The inbox first: the janitor, who may be deleting both, lets go of it when it is done.
+    parts.queue.inboxes.register(tx, start.inbox, OnOwnerDeath.AGAIN, ACTOR_INBOX_ATTEMPTS)
+    parts.instances.register(tx, start.actor, start.instance)
+    send = outbox.send if wants_answer else outbox.notice
+    send(start.inbox, start.function, start.payload, tx=tx, message_id=message_id, headers=headers)

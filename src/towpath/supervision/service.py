@@ -1,7 +1,4 @@
-"""What people see of duties, and wish of them: what `runtime.duties` is.
-
-What is a process's own besides the messages that it has claimed: others take it over once it is dead.
-"""
+"""What people see of duties and ask of them: what `runtime.duties` is. The coordinator carries it out."""
 
 from __future__ import annotations
 
@@ -20,74 +17,26 @@ from towpath.supervision.duties.process_control import ProcessControl
 from towpath.supervision.duties.store import Death, DeathStore, DutyStore
 from towpath.supervision.term import Term, TermStore
 
-WHAT = ("instances", "stages", "lanes")
-
-
-class ProcessHoldings:
-    """Counts it."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.supervision", "holdings", database.dialect)
-
-    def of(self, tx: Transaction, process_id: str) -> dict[str, int]:
-        """Instances of actors, stages of flows, lanes of the desk."""
-        counts = tx.rows(self._sql["held_by"], {"process_id": process_id})[0]
-        return dict(zip(WHAT, counts, strict=True))
-
-
+HOLDINGS = ("instances", "stages", "lanes")  # of actors, of flows, of the desk
 T = TypeVar("T")
-
 ALL = 1_000_000
 NOT_NAMED = "it is not in the settings any more"
 
 
-@dataclass(frozen=True, slots=True)
-class DutyView:
-    """A duty with its process, and how its last processes died."""
-
-    duty: Duty
-    process: ProcessRow | None
-    deaths: list[Death]
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """All that has to run, and who sees to it."""
-
-    now_us: int
-    term: Term
-    duties: list[Duty]
-    processes: dict[str, ProcessRow]  # by id
-
-    @property
-    def coordinator(self) -> ProcessRow | None:
-        """The peer whose term lasts."""
-        return None if self.term.is_over(self.now_us) else self.processes.get(self.term.holder or "")
-
-    @property
-    def has_coordinator(self) -> bool:
-        return not self.term.is_over(self.now_us)
-
-    @property
-    def is_all_ready(self) -> bool:
-        """Whether all that is to run does, and somebody sees to it."""
-        wanted = [duty for duty in self.duties if duty.is_wanted]
-        return bool(wanted) and self.has_coordinator and all(duty.state is DutyState.READY for duty in wanted)
-
-
 class DutyService:
-    """Reads duties, and takes down what people wish; the coordinator sees to it."""
+    """Reads duties, and records what people want; the coordinator carries it out."""
 
-    def __init__(self, database: Database, event_log: EventLog, host: str, hands: Callable[[], ProcessControl]) -> None:
+    def __init__(
+        self, database: Database, event_log: EventLog, host: str, control: Callable[[], ProcessControl]
+    ) -> None:
         self._database = database
         self._event_log = event_log
         self._host = host
-        self._hands = hands
+        self._control = control
         self._duties = DutyStore(database)
         self._deaths = DeathStore(database)
         self._processes = ProcessStore(database)
         self._terms = TermStore(database)
-        self._holdings = ProcessHoldings(database)
 
     @property
     def host(self) -> str:
@@ -122,7 +71,7 @@ class DutyService:
 
     def _runs_here(self, duty: Duty) -> bool:
         try:
-            return self._hands().look(duty).is_running
+            return self._control().look(duty).is_running
         except (LauncherError, Refused, BadSettings):
             return True  # nobody can know
 
@@ -153,8 +102,7 @@ class DutyService:
 
     def held(self, process_id: str) -> dict[str, int]:
         """How many instances, stages and lanes are a process's own."""
-        with self._database.glance() as tx:
-            return self._holdings.of(tx, process_id)
+        return holdings(self._database, process_id)
 
     def deaths(self, *, limit: int = 100, duty: str | None = None, before: int | None = None) -> list[Death]:
         """The newest first; `before` is the `seq` of the last one of the page before."""
@@ -163,17 +111,20 @@ class DutyService:
 
     def want(self, wanted: list[NewDuty], *, who: str, why: str) -> list[str]:
         """All this is to run, and nothing else that was wanted before; returns the names of what is to stop."""
-        _check(who, why)
+        check_who(who)
+        check_why(why)
         return self._by_hand(lambda tx: self._want(tx, wanted, who, why))
 
     def stop(self, *names: str, who: str, why: str) -> list[Duty]:
         """They are not to run any more."""
-        _check(who, why)
+        check_who(who)
+        check_why(why)
         return self._by_hand(lambda tx: [self._stop(tx, name, who, why) for name in names])
 
     def restart(self, *names: str, who: str, why: str) -> list[Duty]:
         """What runs of them makes way for a new start; what does not run is started."""
-        _check(who, why)
+        check_who(who)
+        check_why(why)
         return self._by_hand(lambda tx: [self._restart(tx, name, who, why) for name in names])
 
     def logs(self, name: str, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
@@ -182,7 +133,7 @@ class DutyService:
         if duty.host != self._host:
             raise Refused(f"{name} runs on {duty.host}, and its log is there; this is {self._host}")
         try:
-            return self._hands().logs(duty, tail=tail, follow=follow)
+            return self._control().logs(duty, tail=tail, follow=follow)
         except BadSettings as error:
             raise Refused(str(error)) from error
 
@@ -219,6 +170,43 @@ class DutyService:
         self._event_log.record(tx, Event(EventKind.DUTY_CHANGED_BY_HAND, name, who=who, why=why, data={"what": what}))
 
 
-def _check(who: str, why: str) -> None:
-    check_who(who)
-    check_why(why)
+@dataclass(frozen=True, slots=True)
+class DutyView:
+    """A duty with its process, and how its last processes died."""
+
+    duty: Duty
+    process: ProcessRow | None
+    deaths: list[Death]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All duties with their processes, and who coordinates."""
+
+    now_us: int
+    term: Term
+    duties: list[Duty]
+    processes: dict[str, ProcessRow]  # by id
+
+    @property
+    def coordinator(self) -> ProcessRow | None:
+        """The peer whose term lasts."""
+        return None if self.term.is_over(self.now_us) else self.processes.get(self.term.holder or "")
+
+    @property
+    def has_coordinator(self) -> bool:
+        return not self.term.is_over(self.now_us)
+
+    @property
+    def is_all_ready(self) -> bool:
+        """Whether all that is to run does, and somebody sees to it."""
+        wanted = [duty for duty in self.duties if duty.is_wanted]
+        return bool(wanted) and self.has_coordinator and all(duty.state is DutyState.READY for duty in wanted)
+
+
+def holdings(database: Database, process_id: str) -> dict[str, int]:
+    """How much is a process's own besides claimed messages, by kind. Others take it over once the process is dead."""
+    sql = Queries("towpath.supervision", "holdings", database.dialect)
+    with database.glance() as tx:
+        counts = tx.rows(sql["held_by"], {"process_id": process_id})[0]
+    return dict(zip(HOLDINGS, counts, strict=True))

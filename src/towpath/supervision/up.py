@@ -1,8 +1,7 @@
 """Bringing everything up, and down again, from whatever is there: a second `up` takes over what runs.
 
-Coordinates for as long as no peer does: `towpath up` before the first one is there, `towpath down` after the last.
-
-It takes the term only when nobody has it, and gives it back at once, so that it is never in a peer's way.
+While no peer coordinates, a `Steward` in this process does: before the first peer is there, and after the last one has
+gone. It takes the term only when nobody has it, and gives it back at once, so that it is never in a peer's way.
 """
 
 from __future__ import annotations
@@ -24,13 +23,129 @@ from towpath.supervision.duties.plan import PEER_KIND
 from towpath.supervision.service import DutyService, Overview
 from towpath.supervision.term import Term
 
+logger = logging.getLogger(__name__)
+
 MOVED = "it is to run elsewhere, or in another way"
 SETTLED = frozenset({DutyState.READY, DutyState.FAILED, DutyState.STOPPED})
+STEP_S = 0.1
+RENEWED_PART = 3  # of a lease
+
+
+class Up:
+    """Brings duties up and down. Peers carry it out, and this process does while there is no peer."""
+
+    def __init__(
+        self, duties: DutyService, steward: Callable[[], Steward], me: str, lease_s: float, clock: Clock | None = None
+    ) -> None:
+        """`me` is the id of this process: a term of its own is not that of a peer. `lease_s` is that of processes."""
+        self._duties = duties
+        self._steward = steward
+        self._me = me
+        self._signs = SignsOfLife(lease_s, clock or SystemClock())
+
+    def up(
+        self,
+        wanted: list[NewDuty],
+        *,
+        who: str,
+        why: str,
+        timeout_s: float,
+        show: Callable[[Overview], None],
+        is_told: Callable[[], bool] = lambda: False,
+    ) -> UpOutcome:
+        """Let all this run, until each is ready or failed and a peer sees to it, or this process is told to end."""
+        if not self._end_moved(wanted, who, timeout_s, show, is_told):
+            return UpOutcome(False, self._duties.overview())
+        self._duties.want(wanted, who=who, why=why)
+        names = {each.name for each in wanted}
+        is_done = self._shown(show, lambda found: is_told() or self._is_up(found, names))
+        return UpOutcome(self._work(is_done, timeout_s), self._duties.overview())
+
+    def _end_moved(
+        self,
+        wanted: list[NewDuty],
+        who: str,
+        timeout_s: float,
+        show: Callable[[Overview], None],
+        is_told: Callable[[], bool],
+    ) -> bool:
+        """Stop what is to run on another host, or in another way, where it runs now: its row will not know that then.
+
+        On a host where nobody is left to do it, nothing can be stopped; what runs there leaves by itself if it can.
+        """
+        found = self._look()
+        places = {each.name: (each.host, each.spec.launcher) for each in wanted if each.kind != PEER_KIND}
+        peers = (duty for duty in found.duties if duty.kind == PEER_KIND)
+        hosts = {self._duties.host, *(duty.host for duty in peers if _is_living(found, duty))}
+        moved = [
+            duty.name
+            for duty in found.duties
+            if duty.is_running
+            and duty.host in hosts
+            and places.get(duty.name, (duty.host, duty.spec.launcher)) != (duty.host, duty.spec.launcher)
+        ]
+        if not moved:
+            return True
+        self._duties.stop(*moved, who=who, why=MOVED)
+        return self._work(self._shown(show, lambda found: is_told() or _is_down(found, moved)), timeout_s)
+
+    def stay(self, is_told: Callable[[], bool], timeout_s: float = float("inf")) -> None:
+        """Be there in case that all peers are gone."""
+        self._work(is_told, timeout_s)
+
+    def down(
+        self,
+        *,
+        who: str,
+        why: str,
+        timeout_s: float,
+        show: Callable[[Overview], None],
+        host: str | None = None,
+    ) -> UpOutcome:
+        """Let nothing run any more (on one host, or on all): the peers last."""
+        is_in_time = True
+        for names in self._in_turn(host):
+            self._duties.stop(*names, who=who, why=why)
+            is_done = self._shown(show, lambda found, names=names: _is_down(found, names))  # type: ignore[misc]
+            is_in_time = self._work(is_done, timeout_s) and is_in_time
+        return UpOutcome(is_in_time, self._duties.overview())
+
+    def _in_turn(self, host: str | None) -> list[list[str]]:
+        """Names that are stopped together, in the order in which they are."""
+        duties = [duty for duty in self._duties.overview().duties if host is None or duty.host == host]
+        duties.sort(key=lambda duty: -duty.spec.order)
+        return [[duty.name for duty in group] for _, group in groupby(duties, key=lambda duty: duty.spec.order)]
+
+    def _shown(self, show: Callable[[Overview], None], is_so: Callable[[Overview], bool]) -> Callable[[], bool]:
+        def look() -> bool:
+            found = self._look()
+            show(found)
+            return is_so(found)
+
+        return look
+
+    def _work(self, is_done: Callable[[], bool], timeout_s: float) -> bool:
+        return self._steward().work(is_done, timeout_s, lambda: not self._has_living_peer())
+
+    def _look(self) -> Overview:
+        found = self._duties.overview()
+        self._signs.look(found)
+        return found
+
+    def _is_up(self, found: Overview, names: Collection[str]) -> bool:
+        is_seen_to = self._signs.is_coordinated(found, self._me)
+        return is_seen_to and all(_is_at_rest(duty) for duty in found.duties if duty.name in names)
+
+    def _has_living_peer(self) -> bool:
+        """Whether a peer is there that could see to everything."""
+        found = self._look()
+        peers = [duty for duty in found.duties if duty.kind == PEER_KIND and _is_living(found, duty)]
+        return any(self._signs.is_living(duty.process_id or "") for duty in peers)
 
 
 @dataclass(frozen=True, slots=True)
 class UpOutcome:
-    """How it came out."""
+    """How `up` or `down` ended."""
 
     is_in_time: bool
     overview: Overview
@@ -64,138 +179,6 @@ class SignsOfLife:
     def is_living(self, process_id: str) -> bool:
         """Whether it has beaten within the last lease, as far as we can know."""
         return self._clock.monotonic() - self._beats.get(process_id, (None, self._begun_at))[1] <= self._lease_s
-
-
-class Up:
-    """Wishes that are seen to: by the peers, and by this process while there is none."""
-
-    def __init__(
-        self, desk: DutyService, steward: Callable[[], Steward], me: str, lease_s: float, clock: Clock | None = None
-    ) -> None:
-        """`me` is the id of this process: a term of its own is not that of a peer. `lease_s` is that of processes."""
-        self._desk = desk
-        self._steward = steward
-        self._me = me
-        self._signs = SignsOfLife(lease_s, clock or SystemClock())
-
-    def up(
-        self,
-        wanted: list[NewDuty],
-        *,
-        who: str,
-        why: str,
-        timeout_s: float,
-        show: Callable[[Overview], None],
-        is_told: Callable[[], bool] = lambda: False,
-    ) -> UpOutcome:
-        """Let all this run, until each is ready or failed and a peer sees to it, or this process is told to end."""
-        if not self._end_moved(wanted, who, timeout_s, show, is_told):
-            return UpOutcome(False, self._desk.overview())
-        self._desk.want(wanted, who=who, why=why)
-        names = {each.name for each in wanted}
-        is_done = self._shown(show, lambda found: is_told() or self._is_up(found, names))
-        return UpOutcome(self._work(is_done, timeout_s), self._desk.overview())
-
-    def _end_moved(
-        self,
-        wanted: list[NewDuty],
-        who: str,
-        timeout_s: float,
-        show: Callable[[Overview], None],
-        is_told: Callable[[], bool],
-    ) -> bool:
-        """Stop what is to run on another host, or in another way, where it runs now: its row will not know that then.
-
-        On a host where nobody is left to do it, nothing can be stopped; what runs there leaves by itself if it can.
-        """
-        found = self._look()
-        places = {each.name: (each.host, each.spec.launcher) for each in wanted if each.kind != PEER_KIND}
-        peers = (duty for duty in found.duties if duty.kind == PEER_KIND)
-        hosts = {self._desk.host, *(duty.host for duty in peers if _is_living(found, duty))}
-        moved = [
-            duty.name
-            for duty in found.duties
-            if duty.is_running
-            and duty.host in hosts
-            and places.get(duty.name, (duty.host, duty.spec.launcher)) != (duty.host, duty.spec.launcher)
-        ]
-        if not moved:
-            return True
-        self._desk.stop(*moved, who=who, why=MOVED)
-        return self._work(self._shown(show, lambda found: is_told() or _is_down(found, moved)), timeout_s)
-
-    def stay(self, is_told: Callable[[], bool], timeout_s: float = float("inf")) -> None:
-        """Be there in case that all peers are gone."""
-        self._work(is_told, timeout_s)
-
-    def down(
-        self,
-        *,
-        who: str,
-        why: str,
-        timeout_s: float,
-        show: Callable[[Overview], None],
-        host: str | None = None,
-    ) -> UpOutcome:
-        """Let nothing run any more (on one host, or on all): the peers last."""
-        is_in_time = True
-        for names in self._in_turn(host):
-            self._desk.stop(*names, who=who, why=why)
-            is_done = self._shown(show, lambda found, names=names: _is_down(found, names))  # type: ignore[misc]
-            is_in_time = self._work(is_done, timeout_s) and is_in_time
-        return UpOutcome(is_in_time, self._desk.overview())
-
-    def _in_turn(self, host: str | None) -> list[list[str]]:
-        """Names that are stopped together, in the order in which they are."""
-        duties = [duty for duty in self._desk.overview().duties if host is None or duty.host == host]
-        duties.sort(key=lambda duty: -duty.spec.order)
-        return [[duty.name for duty in group] for _, group in groupby(duties, key=lambda duty: duty.spec.order)]
-
-    def _shown(self, show: Callable[[Overview], None], is_so: Callable[[Overview], bool]) -> Callable[[], bool]:
-        def look() -> bool:
-            found = self._look()
-            show(found)
-            return is_so(found)
-
-        return look
-
-    def _work(self, is_done: Callable[[], bool], timeout_s: float) -> bool:
-        return self._steward().work(is_done, timeout_s, lambda: not self._has_living_peer())
-
-    def _look(self) -> Overview:
-        found = self._desk.overview()
-        self._signs.look(found)
-        return found
-
-    def _is_up(self, found: Overview, names: Collection[str]) -> bool:
-        is_seen_to = self._signs.is_coordinated(found, self._me)
-        return is_seen_to and all(_is_at_rest(duty) for duty in found.duties if duty.name in names)
-
-    def _has_living_peer(self) -> bool:
-        """Whether a peer is there that could see to everything."""
-        found = self._look()
-        peers = [duty for duty in found.duties if duty.kind == PEER_KIND and _is_living(found, duty)]
-        return any(self._signs.is_living(duty.process_id or "") for duty in peers)
-
-
-def _is_living(found: Overview, duty: Duty) -> bool:
-    process = found.processes.get(duty.process_id or "")
-    is_alive = process is not None and process.state == "alive" and to_micros(process.lease_until) >= found.now_us
-    return is_alive and duty.state is DutyState.READY and duty.is_wanted
-
-
-def _is_at_rest(duty: Duty) -> bool:
-    return duty.state in SETTLED and not duty.is_replaced
-
-
-def _is_down(found: Overview, names: Collection[str]) -> bool:
-    return all(duty.state is DutyState.STOPPED for duty in found.duties if duty.name in names)
-
-
-logger = logging.getLogger(__name__)
-
-STEP_S = 0.1
-RENEWED_PART = 3  # of a lease
 
 
 class Steward:
@@ -269,3 +252,17 @@ class Steward:
             with suppress(DatabaseError):  # then it ends by itself
                 self._parts.terms.release(self._term)
         self._held_until = float("-inf")
+
+
+def _is_living(found: Overview, duty: Duty) -> bool:
+    process = found.processes.get(duty.process_id or "")
+    is_alive = process is not None and process.state == "alive" and to_micros(process.lease_until) >= found.now_us
+    return is_alive and duty.state is DutyState.READY and duty.is_wanted
+
+
+def _is_at_rest(duty: Duty) -> bool:
+    return duty.state in SETTLED and not duty.is_replaced
+
+
+def _is_down(found: Overview, names: Collection[str]) -> bool:
+    return all(duty.state is DutyState.STOPPED for duty in found.duties if duty.name in names)

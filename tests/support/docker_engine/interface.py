@@ -150,7 +150,6 @@ OPERATIONS = {
     # 400 is not in the definition, but it is what the Engine answers to a program that is not there.
     "start": Operation("POST", f"{_AT}/start", {204: None, 304: None, 400: ERROR, **_NO_SUCH}, {"detachKeys": TEXT}),
     "stop": Operation("POST", f"{_AT}/stop", {204: None, 304: None, **_NO_SUCH}, _STOP_QUERY),
-    "restart": Operation("POST", f"{_AT}/restart", {204: None, **_NO_SUCH}, _STOP_QUERY),
     "kill": Operation("POST", f"{_AT}/kill", {204: None, 409: ERROR, **_NO_SUCH}, {"signal": TEXT}),
     "rename": Operation("POST", f"{_AT}/rename", {204: None, 409: ERROR, **_NO_SUCH}, {"name": NAME}),
     "wait": Operation(

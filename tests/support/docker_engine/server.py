@@ -158,10 +158,6 @@ class TestEngine:
             container.wait()
         return Answer(204)
 
-    def restart(self, asked: Asked) -> Answer:
-        ended = self.end(asked)
-        return ended if ended.status == 404 else Answer(204) if self.begin(asked).status < 400 else _error(500, "")
-
     def kill(self, asked: Asked) -> Answer:
         def kill(container: Container) -> Answer:
             if not container.is_running:

@@ -1,1 +1,1 @@
-"""Claim, run, commit, recover."""
+"""Runs the instances of actors: lets starts in, claims, runs, commits, and recovers from deaths."""

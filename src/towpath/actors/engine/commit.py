@@ -1,11 +1,10 @@
-"""Writing down what came of turns: many in one transaction, each of them whole or not at all."""
+"""Commits the results of turns: many in one transaction, each of them whole or not at all."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from towpath.actors.actor import Failed
 from towpath.actors.engine.plan import WAITS, NextMessage, abort_children, plan_failure, run_again
@@ -88,7 +87,11 @@ class Committer:
         """End the messages of these; returns the ids of those that were still this process's."""
         held = self._parts.held
         well = {done.work.message.id for done in dones if done.state is MessageState.OK and done.reason is None}
-        otherwise = [_ending(done, batch.owner) for done in dones if done.work.message.id not in well]
+        otherwise = [
+            Ending(done.work.message.id, done.state, done.reason, batch.owner)
+            for done in dones
+            if done.work.message.id not in well
+        ]
         return held.finish(batch.tx, well, batch.owner) | held.end(batch.tx, otherwise).keys()
 
     def _act(self, tx: Transaction, done: TurnResult) -> None:
@@ -211,15 +214,11 @@ class Committer:
             if reply_to is not None and rest.reason is not None:
                 answer_with_failure(parts.queue, tx, run_id, reply_to, rest.reason)
             elif reply_to is not None:
-                answer(parts.queue, tx, run_id, reply_to, _result(done))
+                answer(parts.queue, tx, run_id, reply_to, done.work.message.payload.get("result"))
         for rest, _ in batch.ended:
             if rest.reason is not None:
                 parts.event_log.record(tx, Event(EventKind.ACTOR_FAILED, rest.name, why=rest.reason))
         abort_children(parts, tx, [rest for rest, _ in batch.ended])
-
-
-def _ending(done: TurnResult, owner: str) -> Ending:
-    return Ending(done.work.message.id, done.state, done.reason, owner)
 
 
 def _due_us(phase: Phase, planned: NextMessage, batch: _Batch) -> int | None:
@@ -277,7 +276,3 @@ def _failure(done: TurnResult) -> str | None:
         return reason
     problem = f"its clean-up failed: {(done.reason or '').splitlines()[-1]}"
     return problem if reason is None else f"{reason}; {problem}"
-
-
-def _result(done: TurnResult) -> Any:
-    return done.work.message.payload.get("result")

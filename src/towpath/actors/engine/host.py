@@ -1,7 +1,4 @@
-"""Runs the actors that this process knows: one thread that talks to the database, and workers that run code.
-
-The threads that run the code of states.
-"""
+"""The host of actors: one thread that talks to the database, and worker threads that run the code of states."""
 
 from __future__ import annotations
 
@@ -32,50 +29,14 @@ from towpath.errors import CommitUnknown, DatabaseUnavailable, ProcessDead
 from towpath.queue.model import Message
 from towpath.queue.payload import ACTORS
 
-T = TypeVar("T")
-
-
-class Workers(Generic[T]):
-    """Up to `most` threads, made when they are needed.
-
-    They are daemons: code that never returns must not keep its process from ending. There are no futures, whose locks
-    cost more than a short state: `do` says itself what came of it, and does not raise.
-    """
-
-    def __init__(self, most: int, do: Callable[[T], None]) -> None:
-        self._most = most
-        self._do = do
-        self._waiting: SimpleQueue[T | None] = SimpleQueue()
-        self._threads = 0
-
-    def begin(self, work: T, in_hand: int) -> None:
-        """Run this. `in_hand` is how many there are in all, this one included: so many threads are enough."""
-        self._waiting.put(work)
-        if self._threads < min(in_hand, self._most):
-            self._threads += 1
-            name = f"actor-{self._threads}"
-            threading.Thread(target=self._work, args=(self._waiting,), name=name, daemon=True).start()
-
-    def end(self) -> None:
-        """What waits is not begun any more, and each thread ends after what it is in."""
-        while not self._waiting.empty():
-            self._waiting.get()
-        for _ in range(self._threads):
-            self._waiting.put(None)
-        # What is begun from now on is not for these threads, of which one may still be in something long.
-        self._waiting, self._threads = SimpleQueue(), 0
-
-    def _work(self, waiting: SimpleQueue[T | None]) -> None:
-        while (work := waiting.get()) is not None:
-            self._do(work)
-
-
 logger = logging.getLogger(__name__)
 
 EVERYBODY = f"{ACTORS}*"
 IN_A_ROW = 100  # states of one instance before others that are due get its place
 ROOM_FOR_SEVERAL = 4  # of the workers, one of so many
 STRAYS_EVERY_S = 10.0
+
+T = TypeVar("T")
 
 
 class Host(Service):
@@ -90,7 +51,7 @@ class Host(Service):
         self._intake = ActorIntake(parts, definitions)
         self._claimer = Claimer(parts, definitions)
         self._committer = Committer(parts)
-        self._reviver = InstanceRecovery(parts, definitions, self._intake)
+        self._recovery = InstanceRecovery(parts, definitions, self._intake)
         self._running: dict[str, ClaimedTurn] = {}
         self._done: deque[TurnResult] = deque()
         self._workers = Workers(parts.settings.workers, self._run)
@@ -196,7 +157,7 @@ class Host(Service):
 
     def _run(self, work: ClaimedTurn) -> None:
         try:
-            done = run(work, self._max_bytes)
+            done = run(work, self._parts.queue.settings.max_payload_bytes)
         except Crashed:
             raise
         except BaseException as error:  # or nobody would ever hear of it, and its thread would be gone
@@ -204,10 +165,6 @@ class Host(Service):
             done = failed(work, f"{work.message.function} could not be run: {type(error).__name__}")
         self._done.append(done)
         self.wake()
-
-    @property
-    def _max_bytes(self) -> int:
-        return self._parts.queue.settings.max_payload_bytes
 
     # Writing down
 
@@ -284,11 +241,11 @@ class Host(Service):
             self.janitor.start()
         with self._parts.database.glance() as tx:
             self._disabled = self._parts.instances.disabled(tx)
-        self._reviver.free_the_dead()
+        self._recovery.free_the_dead()
         self._tell_aborted()
         if monotonic - self._strays_at >= STRAYS_EVERY_S:
             self._strays_at = monotonic
-            self._reviver.look_for_strays()
+            self._recovery.look_for_strays()
 
     def _tell_aborted(self) -> None:
         """Let the code know that runs here whose run is to end."""
@@ -303,3 +260,38 @@ class Host(Service):
         """Until the next instance is due, if there is room for it; or until something is done or has come."""
         poll_s = self._parts.queue.settings.poll_s
         return poll_s if self._due_s is None else min(max(self._due_s, 0.001), poll_s)
+
+
+class Workers(Generic[T]):
+    """Up to `most` threads, made when they are needed.
+
+    They are daemons: code that never returns must not keep its process from ending. There are no futures, whose locks
+    cost more than a short state: `do` says itself what came of it, and does not raise.
+    """
+
+    def __init__(self, most: int, do: Callable[[T], None]) -> None:
+        self._most = most
+        self._do = do
+        self._waiting: SimpleQueue[T | None] = SimpleQueue()
+        self._threads = 0
+
+    def begin(self, work: T, in_hand: int) -> None:
+        """Run this. `in_hand` is how many there are in all, this one included: so many threads are enough."""
+        self._waiting.put(work)
+        if self._threads < min(in_hand, self._most):
+            self._threads += 1
+            name = f"actor-{self._threads}"
+            threading.Thread(target=self._work, args=(self._waiting,), name=name, daemon=True).start()
+
+    def end(self) -> None:
+        """What waits is not begun any more, and each thread ends after what it is in."""
+        while not self._waiting.empty():
+            self._waiting.get()
+        for _ in range(self._threads):
+            self._waiting.put(None)
+        # What is begun from now on is not for these threads, of which one may still be in something long.
+        self._waiting, self._threads = SimpleQueue(), 0
+
+    def _work(self, waiting: SimpleQueue[T | None]) -> None:
+        while (work := waiting.get()) is not None:
+            self._do(work)

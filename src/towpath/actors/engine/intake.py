@@ -1,4 +1,4 @@
-"""Looks at what has come for actors: starts begin a run, answers wake who waits for them, the rest is refused."""
+"""What arrives for actors: a start begins a run, an answer wakes whoever waits for it, the rest is refused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Begun:
 
 
 class ActorIntake:
-    """Serves the actors that this process knows."""
+    """Takes what has arrived for the actors that this process knows."""
 
     def __init__(self, parts: ActorContext, definitions: Mapping[str, Definition]) -> None:
         self._parts = parts
@@ -93,7 +93,9 @@ class ActorIntake:
             instance = found.get(message.inbox)
             try:
                 if instance is not None and message.id == instance.head_id:
-                    self._obey(tx, instance)
+                    # Somebody sent the head again by hand. Where its code runs, whoever runs it will find out.
+                    if instance.phase is not Phase.RUNNING:
+                        run_again(self._parts, tx, instance)
                     continue
                 run = self._begin(instance, message, disabled, now_us)
             except Refused as reason:
@@ -141,11 +143,6 @@ class ActorIntake:
         if instance.actor in disabled:
             raise Refused(f"{instance.actor} is disabled; `towpath actor enable {instance.actor}` lets it run")
         return instance
-
-    def _obey(self, tx: Transaction, instance: Instance) -> None:
-        """Somebody sent the head again by hand. Where its code runs, whoever runs it will find out."""
-        if instance.phase is not Phase.RUNNING:
-            run_again(self._parts, tx, instance)
 
     def _refuse(self, tx: Transaction, refused: Sequence[_Refusal]) -> None:
         parts = self._parts

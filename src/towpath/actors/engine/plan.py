@@ -1,8 +1,7 @@
-"""What follows a state: from what its code returned to the message that will be next. Pure.
+"""The message that an instance runs next: planned from what a state returned, and put in the place of another one.
 
-Putting another message in the place of the one that an instance was to run, or has run in part.
-
-Ending runs before their time: by hand, or with the run that called them.
+Planning is pure. `redirect`, `run_again` and `abort` write: the first two replace or repeat the present message, and
+`abort` ends a run early, by hand or because the run that called it has ended.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ WAITS = "towpath.waits"
 TIMED_OUT = "timed out"  # the reason of a message that waited in vain
 LONGEST_REASON = 4_000  # characters
 NEVER_US = 253_402_300_799_000_000  # the end of the year 9999: who waits without a limit is due then
+_ENDS = {each.__name__ for each in TERMINAL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,33 +97,6 @@ def plan_otherwise(head: Message) -> NextMessage:
     return plan_failure("no answer in time, and its message does not say any more what was to happen then")
 
 
-def _plan_wait(definition: Definition, wait: Wait, max_bytes: int) -> NextMessage:
-    function, text = _written(definition, wait.then, max_bytes)
-    headers: dict[str, Any] = {WAITS: list(wait.ids)}
-    if wait.timeout_s is not None:
-        headers[OTHERWISE] = _otherwise(definition, wait, max_bytes)
-    delay_us = None if wait.timeout_s is None else int(wait.timeout_s * MICROS)
-    needs = len(wait.ids) if wait.needs is None else wait.needs
-    return NextMessage(function, text, Phase.WAITING, delay_us, None, wait.ids, needs, headers)
-
-
-def _otherwise(definition: Definition, wait: Wait, max_bytes: int) -> list[Any]:
-    if wait.otherwise is None:
-        count = "no answer" if len(wait.ids) == 1 else "not enough answers"
-        return [Failed.__name__, {"reason": f"{count} within {wait.timeout_s:g} s"}]
-    function, text = _written(definition, wait.otherwise, max_bytes)
-    return [function, json.loads(text)]
-
-
-def _written(definition: Definition, value: Any, max_bytes: int) -> tuple[str, str]:
-    if isinstance(value, type):
-        raise BadState(f"it returned the class {value.__name__}; return one of its objects: {value.__name__}(…)")
-    if isinstance(value, Sleep | Wait):
-        raise BadState(f"{type(value).__name__} inside of another; the state behind it returns the second one")
-    kind = definition.kind_of(value)
-    return kind.name, to_json(kind.write(value), max_bytes, f"state {kind.name}")
-
-
 def redirect(parts: ActorContext, tx: Transaction, instance: Instance, instead: ReplacementMessage) -> None:
     """End the present head and let another one be due at once. The caller has locked the instance."""
     planned, head_id, now_us = instead.planned, new_id(), parts.database.now()
@@ -158,9 +131,6 @@ def run_again(parts: ActorContext, tx: Transaction, instance: Instance) -> None:
     parts.queue.ring_after(tx, instance.inbox)
 
 
-_ENDS = {each.__name__ for each in TERMINAL}
-
-
 def abort(parts: ActorContext, tx: Transaction, instance: Instance, reason: str) -> bool:
     """Let a live run fail: at once, or when the code that runs returns. False when it ends or has ended already.
 
@@ -181,3 +151,30 @@ def abort_children(parts: ActorContext, tx: Transaction, parents: Sequence[Insta
     names = {parent.inbox: parent.name for parent in parents}
     for child in parts.instances.tied_children(tx, names):
         abort(parts, tx, child, f"{names[child.parent or '']}, which called it, has come to its end")
+
+
+def _plan_wait(definition: Definition, wait: Wait, max_bytes: int) -> NextMessage:
+    function, text = _written(definition, wait.then, max_bytes)
+    headers: dict[str, Any] = {WAITS: list(wait.ids)}
+    if wait.timeout_s is not None:
+        headers[OTHERWISE] = _otherwise(definition, wait, max_bytes)
+    delay_us = None if wait.timeout_s is None else int(wait.timeout_s * MICROS)
+    needs = len(wait.ids) if wait.needs is None else wait.needs
+    return NextMessage(function, text, Phase.WAITING, delay_us, None, wait.ids, needs, headers)
+
+
+def _otherwise(definition: Definition, wait: Wait, max_bytes: int) -> list[Any]:
+    if wait.otherwise is None:
+        count = "no answer" if len(wait.ids) == 1 else "not enough answers"
+        return [Failed.__name__, {"reason": f"{count} within {wait.timeout_s:g} s"}]
+    function, text = _written(definition, wait.otherwise, max_bytes)
+    return [function, json.loads(text)]
+
+
+def _written(definition: Definition, value: Any, max_bytes: int) -> tuple[str, str]:
+    if isinstance(value, type):
+        raise BadState(f"it returned the class {value.__name__}; return one of its objects: {value.__name__}(…)")
+    if isinstance(value, Sleep | Wait):
+        raise BadState(f"{type(value).__name__} inside of another; the state behind it returns the second one")
+    kind = definition.kind_of(value)
+    return kind.name, to_json(kind.write(value), max_bytes, f"state {kind.name}")

@@ -1,15 +1,12 @@
-"""Looks after instances that nobody moves: their process died, a hand has ended their message, no answer will come.
+"""Instances that nobody moves on: their process died, their message was ended by hand, or no answer will come.
 
-What becomes of an instance whose process died in its state. Pure.
-
-Deletes instances that a call has made, when they came to rest long ago. One with a name that a person gave stays.
+The janitor deletes instances that came to rest long ago, if a call made them; those that a person named stay.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from towpath.actors.actor import Resume
@@ -37,59 +34,11 @@ from towpath.queue.model import Message
 from towpath.queue.states import TERMINAL, MessageState
 
 MOST_DEATHS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class RunAgain:
-    """The same message runs again."""
-
-
-def resume(
-    definition: Definition, instance: Instance, head: Message | None, start: Message | None
-) -> RunAgain | ReplacementMessage:
-    """What the state declares. `start` is the message that the run began with, if it is still there."""
-    if head is None or head.state in TERMINAL:
-        reason = "its message was deleted" if head is None else f"its message is {head.state}: {head.reason}"
-        return ReplacementMessage(MessageState.DEAD, reason, plan_failure(reason))
-    if instance.abort is not None:
-        return ReplacementMessage(MessageState.DEAD, instance.abort, plan_failure(instance.abort))
-    if instance.needs:  # it was claimed because its answers did not come in time, and its own code has not run
-        return ReplacementMessage(MessageState.OK, TIMED_OUT, plan_otherwise(head))
-    died = f"its process {instance.owner} died in {head.function}"
-    try:
-        policy = definition.kind(head.function).resume
-    except BadState as error:
-        return _failed(f"{died}, and {error}")
-    if head.attempts >= MOST_DEATHS:
-        return _failed(f"{died}, which was the {MOST_DEATHS}th time")
-    match policy:
-        case Resume.RETRY:
-            return RunAgain()
-        case Resume.FAIL:
-            return _failed(f"{died}, and nobody has said that it may run again; look at what it did, then start it")
-        case Resume.RESTART:
-            return _restarted(died, instance.restarts + 1, start)
-    assert_never(policy)
-
-
-def _restarted(died: str, restarts: int, start: Message | None) -> ReplacementMessage:
-    if start is None:
-        return _failed(f"{died}, and it cannot begin anew: the message that started it was deleted")
-    if restarts >= MOST_DEATHS:
-        return _failed(f"{died}; it has begun anew {MOST_DEATHS - 1} times")
-    planned = NextMessage(start.function, start.payload_json)
-    return ReplacementMessage(MessageState.DEAD, f"{died}; it begins anew", planned, restarts)
-
-
-def _failed(reason: str) -> ReplacementMessage:
-    return ReplacementMessage(MessageState.ERR, reason, plan_failure(reason))
-
-
 MOST_PER_COMMIT = 500
 
 
 class InstanceRecovery:
-    """Serves the actors that this process knows. Several processes may do so at once."""
+    """Moves instances on, of the actors that this process knows. Several processes may do so at once."""
 
     def __init__(self, parts: ActorContext, definitions: Mapping[str, Definition], intake: ActorIntake) -> None:
         self._parts = parts
@@ -146,13 +95,13 @@ class InstanceRecovery:
             if instance.head_id is None:
                 continue  # it came to rest since it was looked for
             head, start = messages.get(instance.head_id), messages.get(instance.run_id or "")
-            match resume(self._definitions[instance.actor], instance, head, start):
-                case RunAgain():
-                    run_again(parts, tx, instance)
-                    self._record(tx, instance, f"its process {instance.owner} died in {instance.step}", "retry")
-                case ReplacementMessage() as instead:
-                    redirect(parts, tx, instance, instead)
-                    self._record(tx, instance, instead.reason, "restart" if instead.restarts else "fail")
+            instead = resume(self._definitions[instance.actor], instance, head, start)
+            if instead is None:
+                run_again(parts, tx, instance)
+                self._record(tx, instance, f"its process {instance.owner} died in {instance.step}", "retry")
+            else:
+                redirect(parts, tx, instance, instead)
+                self._record(tx, instance, instead.reason, "restart" if instead.restarts else "fail")
 
     def _record(self, tx: Transaction, instance: Instance, why: str, policy: str) -> None:
         data = {"state": instance.step, "owner": instance.owner, "resume": policy}
@@ -160,7 +109,7 @@ class InstanceRecovery:
 
 
 class ActorJanitor(Service):
-    """Runs in every host; two at once only share the work. Messages are the queue's janitor's to delete."""
+    """Runs in every host; two at once share the work. The janitor of the queue deletes the messages."""
 
     name = "actor janitor"
 
@@ -195,7 +144,7 @@ class ActorJanitor(Service):
                 return total
 
     def _delete(self, tx: Transaction, phase: Phase, before_us: int) -> int:
-        """The instance first, then its inbox, which who sends a start takes first: so the start is seen or waits."""
+        """The instance first, then its inbox. A start takes the inbox first, so it is seen, or it waits."""
         params = {"phase": phase, "before": before_us, "limit": MOST_PER_COMMIT}
         at_rest = [row[0] for row in tx.rows(self._sql["instances_past_time"], params)]
         if not at_rest:
@@ -208,3 +157,47 @@ class ActorJanitor(Service):
         both = [*gone, *(f"{inbox}{REPLY}" for inbox in gone)]
         tx.run(self._sql["delete_inboxes"], {"inboxes": json.dumps(both)})
         return len(gone)
+
+
+def resume(
+    definition: Definition, instance: Instance, head: Message | None, start: Message | None
+) -> ReplacementMessage | None:
+    """What replaces the message of an instance whose process died, as its state declares; None: it runs again. Pure.
+
+    `start` is the message that the run began with, if it is still there.
+    """
+    if head is None or head.state in TERMINAL:
+        reason = "its message was deleted" if head is None else f"its message is {head.state}: {head.reason}"
+        return ReplacementMessage(MessageState.DEAD, reason, plan_failure(reason))
+    if instance.abort is not None:
+        return ReplacementMessage(MessageState.DEAD, instance.abort, plan_failure(instance.abort))
+    if instance.needs:  # it was claimed because its answers did not come in time, and its own code has not run
+        return ReplacementMessage(MessageState.OK, TIMED_OUT, plan_otherwise(head))
+    died = f"its process {instance.owner} died in {head.function}"
+    try:
+        policy = definition.kind(head.function).resume
+    except BadState as error:
+        return _failed(f"{died}, and {error}")
+    if head.attempts >= MOST_DEATHS:
+        return _failed(f"{died}, which was the {MOST_DEATHS}th time")
+    match policy:
+        case Resume.RETRY:
+            return None
+        case Resume.FAIL:
+            return _failed(f"{died}, and nobody has said that it may run again; look at what it did, then start it")
+        case Resume.RESTART:
+            return _restarted(died, instance.restarts + 1, start)
+    assert_never(policy)
+
+
+def _restarted(died: str, restarts: int, start: Message | None) -> ReplacementMessage:
+    if start is None:
+        return _failed(f"{died}, and it cannot begin anew: the message that started it was deleted")
+    if restarts >= MOST_DEATHS:
+        return _failed(f"{died}; it has begun anew {MOST_DEATHS - 1} times")
+    planned = NextMessage(start.function, start.payload_json)
+    return ReplacementMessage(MessageState.DEAD, f"{died}; it begins anew", planned, restarts)
+
+
+def _failed(reason: str) -> ReplacementMessage:
+    return ReplacementMessage(MessageState.ERR, reason, plan_failure(reason))

@@ -1,8 +1,7 @@
-"""Running the code of one state. Whatever it does, something comes of it that can be written down.
+"""Claiming the instances that are due, and running the code of one state.
 
-An instance in the hands of a host, and what came of its state.
-
-Claiming instances that are due, many at once: their rows and their heads in one transaction.
+Rows and messages are claimed in one transaction, many at once. Whatever the code of a state does, its result can be
+written down.
 """
 
 from __future__ import annotations
@@ -34,88 +33,8 @@ from towpath.queue.payload import new_id
 from towpath.queue.states import MessageState
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedTurn:
-    """A head that this process has claimed."""
-
-    definition: Definition
-    instance: Instance
-    message: Message
-    turn: Turn
-    in_a_row: int = 0  # how many states before it ran here without a pause
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """A state that has been run, or that could not be: how its message ends, and what comes next."""
-
-    work: ClaimedTurn
-    planned: NextMessage | None  # none: it was a terminal state, and the run is over
-    state: MessageState = MessageState.OK
-    reason: str | None = None
-    effects: tuple[Effect, ...] = ()
-    head_id: str = field(default_factory=new_id)  # of the next message: known before it is written, to find it again
-
-
-def run(work: ClaimedTurn, max_bytes: int) -> TurnResult:
-    """Run it, and plan what follows."""
-    definition, message = work.definition, work.message
-    try:
-        kind = definition.kind(message.function)
-        state = kind.read(message.payload)
-    except Refused as error:
-        return failed(work, str(error))
-    crash.here(CrashPoint.TURN_BEGUN)
-    with handling(Handling(message)):
-        try:
-            value = definition.actor.transition(state, work.turn)
-        except BaseException as error:  # sys.exit() in a state ends its run, not this process
-            return failed(work, f"{kind.name}: {type(error).__name__}: {_said(error)}", _trace(error))
-    crash.here(CrashPoint.TURN_DONE)
-    if kind.is_terminal:
-        return TurnResult(work, None, effects=tuple(work.turn.effects))
-    try:
-        return TurnResult(work, plan(definition, value, max_bytes), effects=tuple(work.turn.effects))
-    except Refused as error:
-        return failed(work, f"{kind.name}: {error}")
-
-
-def timed_out(work: ClaimedTurn) -> TurnResult:
-    """The answers did not come in time: what the wait has said for that."""
-    return TurnResult(work, plan_otherwise(work.message), reason=TIMED_OUT)
-
-
-def failed(work: ClaimedTurn, reason: str, trace: str | None = None) -> TurnResult:
-    """The message is ERR with all that is known, and the run fails; a clean-up that fails is the last that happens."""
-    kind = work.definition.states.get(work.message.function)
-    planned = None if kind is not None and kind.is_terminal else plan_failure(reason)
-    return TurnResult(work, planned, MessageState.ERR, trace or reason)
-
-
-def _said(error: BaseException) -> str:
-    try:
-        return str(error)
-    except BaseException:
-        return "(an exception that cannot be shown as text)"
-
-
-def _trace(error: BaseException) -> str:
-    """Without the frame of this module, which says nothing."""
-    inner = error.__traceback__.tb_next if error.__traceback__ is not None else None
-    return "".join(traceback.format_exception(type(error), error, inner)).rstrip()
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedInstance:
-    """An instance that is this process's now, with its head."""
-
-    instance: Instance
-    message: Message
-    is_timed_out: bool  # it was due because its answers did not come
-
-
 class Claimer:
-    """Serves the actors that this process knows."""
+    """Claims the instances that are due, of the actors that this process knows."""
 
     def __init__(self, parts: ActorContext, definitions: Mapping[str, Definition]) -> None:
         self._parts = parts
@@ -186,3 +105,83 @@ class Claimer:
 
     def _enabled(self, disabled: Collection[str]) -> list[str]:
         return [name for name in self._definitions if name not in disabled]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedInstance:
+    """An instance that this process has claimed, with its head."""
+
+    instance: Instance
+    message: Message
+    is_timed_out: bool  # it was due because its answers did not come
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedTurn:
+    """A claimed head, ready to run."""
+
+    definition: Definition
+    instance: Instance
+    message: Message
+    turn: Turn
+    in_a_row: int = 0  # how many states before it ran here without a pause
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """A state that has been run, or that could not be: how its message ends, and what comes next."""
+
+    work: ClaimedTurn
+    planned: NextMessage | None  # none: it was a terminal state, and the run is over
+    state: MessageState = MessageState.OK
+    reason: str | None = None
+    effects: tuple[Effect, ...] = ()
+    head_id: str = field(default_factory=new_id)  # of the next message: known before it is written, to find it again
+
+
+def run(work: ClaimedTurn, max_bytes: int) -> TurnResult:
+    """Run it, and plan what follows."""
+    definition, message = work.definition, work.message
+    try:
+        kind = definition.kind(message.function)
+        state = kind.read(message.payload)
+    except Refused as error:
+        return failed(work, str(error))
+    crash.here(CrashPoint.TURN_BEGUN)
+    with handling(Handling(message)):
+        try:
+            value = definition.actor.transition(state, work.turn)
+        except BaseException as error:  # sys.exit() in a state ends its run, not this process
+            return failed(work, f"{kind.name}: {type(error).__name__}: {_said(error)}", _trace(error))
+    crash.here(CrashPoint.TURN_DONE)
+    if kind.is_terminal:
+        return TurnResult(work, None, effects=tuple(work.turn.effects))
+    try:
+        return TurnResult(work, plan(definition, value, max_bytes), effects=tuple(work.turn.effects))
+    except Refused as error:
+        return failed(work, f"{kind.name}: {error}")
+
+
+def timed_out(work: ClaimedTurn) -> TurnResult:
+    """The answers did not come in time: what the wait has said for that."""
+    return TurnResult(work, plan_otherwise(work.message), reason=TIMED_OUT)
+
+
+def failed(work: ClaimedTurn, reason: str, trace: str | None = None) -> TurnResult:
+    """The message is ERR with all that is known, and the run fails; a clean-up that fails is the last that happens."""
+    kind = work.definition.states.get(work.message.function)
+    planned = None if kind is not None and kind.is_terminal else plan_failure(reason)
+    return TurnResult(work, planned, MessageState.ERR, trace or reason)
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:
+        return "(an exception that cannot be shown as text)"
+
+
+def _trace(error: BaseException) -> str:
+    """Without the frame of this module, which says nothing."""
+    inner = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    return "".join(traceback.format_exception(type(error), error, inner)).rstrip()

@@ -1,1 +1,1 @@
-"""The shape of an actor, drawn."""
+"""The shape of an actor, laid out and drawn."""

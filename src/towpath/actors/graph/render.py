@@ -1,9 +1,4 @@
-"""An actor drawn as an SVG: its states in layers, moves as arrows with labels. From its shape, so without its code.
-
-The colours of a drawn actor, in light and in dark, and the marks of what becomes of a state whose process dies.
-
-An actor drawn as lines of text, and as a chart for mermaid. From its shape, so without its code.
-"""
+"""An actor drawn as SVG, as a chart for mermaid, and as lines of text. From its shape, so without its code."""
 
 from __future__ import annotations
 
@@ -36,26 +31,53 @@ STYLE = """
   stroke-linejoin: round; }
 .towpath-actor .legend { fill: var(--soft); font-size: 12px; }
 """
-
 # Only where a state is lit, so that other pictures stay as they are.
 LIT_STYLE = """.towpath-actor { --lit: #fde68a; --edge: #b45309; }
 @media (prefers-color-scheme: dark) { .towpath-actor { --lit: #78350f; --edge: #fbbf24; } }
 .towpath-actor .lit { fill: var(--lit); stroke: var(--edge); stroke-width: 2.4; }
 """
-
 # Each in a square of 12 by 12 around its middle.
 MARKS: Mapping[str, str] = {
     Resume.RETRY: "M 3.4 -3.4 A 4.8 4.8 0 1 0 4.8 0.8 M 4.2 -6.2 L 3.6 -3 L 0.4 -3.6",  # an arrow that comes round
     Resume.RESTART: "M -4.5 -5 L -4.5 5 M 4.5 -4.5 L -2 0 L 4.5 4.5 Z",  # back to the bar at the beginning
     Resume.FAIL: "M -4 -4 L 4 4 M 4 -4 L -4 4",  # a cross
 }
-
-
 RESUMES: Mapping[str, str] = {
     Resume.RETRY: "runs again if its process dies",
     Resume.RESTART: "begins the run anew if its process dies",
     Resume.FAIL: "fails if its process dies",
 }
+NODE_HEIGHT = 38.0
+ROW = 50.0  # from a row of states to the row of labels below it, and from there to the next states
+TOP = 46.0  # to the middle of the first state
+MARGIN = 20.0
+LETTER, SMALL_LETTER = 8.4, 6.6  # widths; a bit more than most fonts have
+MARK_ROOM = 20.0
+LOOP = 26.0
+PORT = 14.0  # between two moves that meet a state
+LEGEND_LINE = 22.0
+NARROWEST = 330.0
+AT_ONCE = "at once"  # beside others that are not
+Point = tuple[float, float]
+
+
+def svg(name: str, about: str, shape: Mapping[str, Any], lit: str | None = None, *, has_style: bool = True) -> str:
+    """A picture that stands for itself, in light and in dark; the state that an instance is in can be `lit`.
+
+    Without its style it is for a page that has one for its classes.
+    """
+    return "\n".join(_Picture(name, about, shape, lit, has_style).drawn()) + "\n"
+
+
+def mermaid(shape: Mapping[str, Any], lit: str | None = None) -> str:
+    """The states and moves as a chart for mermaid, the state that is `lit` marked."""
+    chart = ["stateDiagram-v2", f"    [*] --> {shape['first']}"]
+    for source, target, label in shape["moves"]:
+        chart.append(f"    {source} --> {target}" + (f": {label}" if label else ""))
+    chart += [f"    {state['name']} --> [*]" for state in shape["states"] if state["is_terminal"]]
+    if lit in {state["name"] for state in shape["states"]}:
+        chart += ["    classDef lit fill:#fde68a,stroke:#b45309,color:#1f2933", f"    class {lit} lit"]
+    return "\n".join(chart)
 
 
 def lines(name: str, about: str, shape: Mapping[str, Any]) -> Iterator[str]:
@@ -74,17 +96,6 @@ def lines(name: str, about: str, shape: Mapping[str, Any]) -> Iterator[str]:
     yield "Every state can also fail: when its code raises, and when the run is aborted."
 
 
-def mermaid(shape: Mapping[str, Any], lit: str | None = None) -> str:
-    """The states and moves as a chart for mermaid, the state that is `lit` marked."""
-    chart = ["stateDiagram-v2", f"    [*] --> {shape['first']}"]
-    for source, target, label in shape["moves"]:
-        chart.append(f"    {source} --> {target}" + (f": {label}" if label else ""))
-    chart += [f"    {state['name']} --> [*]" for state in shape["states"] if state["is_terminal"]]
-    if lit in {state["name"] for state in shape["states"]}:
-        chart += ["    classDef lit fill:#fde68a,stroke:#b45309,color:#1f2933", f"    class {lit} lit"]
-    return "\n".join(chart)
-
-
 def resumes_in(shape: Mapping[str, Any]) -> list[str]:
     """The policies that the states declare, each once."""
     return list(dict.fromkeys(state["resume"] for state in shape["states"] if not state["is_terminal"]))
@@ -95,29 +106,6 @@ def _title(state: Mapping[str, Any], *, is_first: bool) -> str:
         return f"■ {state['name']}"
     about = f"  {state['about']}" if state["about"] else ""
     return f"{'▶' if is_first else '○'} {state['name']} ({state['resume']}){about}"
-
-
-NODE_HEIGHT = 38.0
-ROW = 50.0  # from a row of states to the row of labels below it, and from there to the next states
-TOP = 46.0  # to the middle of the first state
-MARGIN = 20.0
-LETTER, SMALL_LETTER = 8.4, 6.6  # widths; a bit more than most fonts have
-MARK_ROOM = 20.0
-LOOP = 26.0
-PORT = 14.0  # between two moves that meet a state
-LEGEND_LINE = 22.0
-NARROWEST = 330.0
-AT_ONCE = "at once"  # beside others that are not
-
-Point = tuple[float, float]
-
-
-def svg(name: str, about: str, shape: Mapping[str, Any], lit: str | None = None, *, has_style: bool = True) -> str:
-    """A picture that stands for itself, in light and in dark; the state that an instance is in can be `lit`.
-
-    Without its style it is for a page that has one for its classes.
-    """
-    return "\n".join(_Picture(name, about, shape, lit, has_style).drawn()) + "\n"
 
 
 class _Picture:

@@ -1,9 +1,8 @@
-"""What people see of an actor: its states with a template of each, and the moves between them.
+"""The shape of an actor: its states with a template of each, and the moves between them.
 
-Which states follow which, as the code of `transition` has it. Nothing is run: the source is read.
-
-It finds what stands behind `return` in each `case`: states, also inside of `Sleep` and `Wait`, in both halves of a
-conditional, in a variable, and in methods of the class that are called there.
+The moves come from the source of `transition`; nothing is run. What stands behind `return` in each `case` is found:
+states, also inside `Sleep` and `Wait`, in both halves of a conditional, in a variable, and in methods of the class that
+are called there.
 """
 
 from __future__ import annotations
@@ -26,14 +25,31 @@ _LABELS = {
     (Wait.__name__, "otherwise"): "timed out",
     (Wait.__name__, 3): "timed out",
 }
+DEEPEST = 6
 
 
-class CodeMove(NamedTuple):
-    """From one state to another, and what lies between."""
+def shape_of(definition: Definition) -> dict[str, Any]:
+    """As JSON: kept in the database, so that a console shows it without having the code."""
+    return {
+        "first": definition.first.name,
+        "states": [
+            {
+                "name": kind.name,
+                "about": _about(kind),
+                "resume": kind.resume,
+                "is_terminal": kind.is_terminal,
+                "template": template(kind),
+            }
+            for kind in definition.states.values()
+        ],
+        "moves": [list(move) for move in moves_in_code(type(definition.actor), set(definition.states))],
+    }
 
-    source: str
-    target: str
-    label: str = ""
+
+def template(kind: StateKind) -> Any:
+    """JSON that a person can fill in and start the state with."""
+    schema = kind.adapter.json_schema()
+    return _sample(schema, schema.get("$defs", {}), DEEPEST)
 
 
 def moves_in_code(cls: type[Actor], states: set[str]) -> list[CodeMove]:
@@ -49,6 +65,14 @@ def moves_in_code(cls: type[Actor], states: set[str]) -> list[CodeMove]:
         for target, label in _returned(node.body, states, methods, frozenset({"transition"}))
     )
     return list(found)
+
+
+class CodeMove(NamedTuple):
+    """From one state to another, and what lies between."""
+
+    source: str
+    target: str
+    label: str = ""
 
 
 @lru_cache(maxsize=256)
@@ -119,37 +143,6 @@ def _name(node: ast.expr) -> str:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name
     return ""
-
-
-DEEPEST = 6
-
-
-def shape_of(definition: Definition) -> dict[str, Any]:
-    """As JSON: kept in the database, so that a console shows it without having the code."""
-    return {
-        "first": definition.first.name,
-        "states": [
-            {
-                "name": kind.name,
-                "about": _about(kind),
-                "resume": kind.resume,
-                "is_terminal": kind.is_terminal,
-                "template": template(kind),
-            }
-            for kind in definition.states.values()
-        ],
-        "moves": [list(move) for move in moves_of(definition)],
-    }
-
-
-def moves_of(definition: Definition) -> list[CodeMove]:
-    return moves_in_code(type(definition.actor), set(definition.states))
-
-
-def template(kind: StateKind) -> Any:
-    """JSON that a person can fill in and start the state with."""
-    schema = kind.adapter.json_schema()
-    return _sample(schema, schema.get("$defs", {}), DEEPEST)
 
 
 def _about(kind: StateKind) -> str:

@@ -1,1 +1,1 @@
-"""Starts by the clock."""
+"""Starts actors by the clock."""

@@ -1,10 +1,8 @@
-"""A schedule: which actor is started, when, and what came of it.
+"""A schedule: which actor is started, when (`Interval`, `Daily`, `Window`), and what came of its last run. Pure.
 
-When a schedule is due: every so often, daily at an hour, or once in a window of hours. Pure.
-
-Hours are those of a clock on a wall, in a time zone. On the day on which a clock is put forward, an hour that it leaves
-out is taken to come when it would have been; on the day on which it is put back, of an hour that comes twice the first
-one counts. Either way there is one run on that day.
+Hours are local time in a time zone. On the day on which clocks are put forward, an hour that is left out is taken to
+come when it would have been; on the day on which they are put back, the first of two equal hours counts. Either way
+there is one run on that day.
 """
 
 from __future__ import annotations
@@ -19,6 +17,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from towpath.core.clock import to_datetime, to_micros
 from towpath.errors import BadValue
+
+SHORTEST_S = 1.0
+LONGEST_S = 366 * 86_400.0
+_DAY = timedelta(days=1)
 
 
 class ScheduleOutcome(StrEnum):
@@ -75,12 +77,6 @@ def next_after(schedule: Schedule, now_us: int) -> int:
 def after_run(schedule: Schedule, now_us: int) -> int:
     """When it is due next if it has its turn now: always later."""
     return next_after(replace(schedule, last_us=now_us), now_us)
-
-
-SHORTEST_S = 1.0
-LONGEST_S = 366 * 86_400.0
-
-_DAY = timedelta(days=1)
 
 
 class Since(StrEnum):

@@ -1,6 +1,6 @@
-"""The schedules of one database: added, changed and shown by people and programs.
+"""The schedules of one database (`runtime.actors.schedules`): add, change, enable, remove and show them.
 
-What a schedule starts, checked as far as it can be: the actor's code may be elsewhere, or not be written yet.
+What a schedule starts is checked as far as possible: the actor's code may be elsewhere, or not be written yet.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from towpath.actors.actor import Actor
 from towpath.actors.definition import Definition, define, is_name
@@ -24,53 +24,6 @@ from towpath.errors import BadName, BadState, BadValue
 from towpath.queue.payload import check_name, to_json
 
 UNCHANGED: Final = object()
-
-
-@dataclass(frozen=True)
-class ScheduledActor:
-    """As much as is known of it here."""
-
-    name: str
-    definition: Definition | None = None
-    states: tuple[str, ...] = ()  # as another process has seen them; none: nobody has
-
-
-def checked_actor(
-    parts: ActorContext, tx: Transaction, definitions: Mapping[str, Definition], actor: object
-) -> ScheduledActor:
-    """By its class, or by its name, under which nobody needs to know it yet. Raises `BadActor` or `BadName`."""
-    if isinstance(actor, type) and issubclass(actor, Actor):
-        definition = define(actor)
-        return ScheduledActor(definition.name, definition)
-    if not isinstance(actor, str) or not is_name(actor):
-        raise BadName(f"{actor!r} is no actor, and no name of one: small letters, digits, '-', '_' and '.'")
-    if actor in definitions:
-        return ScheduledActor(actor, definitions[actor])
-    shapes = {known.name: known.shape for known in parts.instances.actors(tx)}
-    states = shapes.get(actor, {}).get("states", ())
-    return ScheduledActor(actor, states=tuple(each["name"] for each in states))
-
-
-def checked_start(actor: ScheduledActor, state: Any, payload: Any, max_bytes: int) -> tuple[str | None, Any]:
-    """The name of the state, none for the first, and its fields. Raises `BadState`, `BadPayload` or `BadValue`."""
-    if state is not None and not isinstance(state, str):
-        if payload is not None:
-            raise BadValue("a payload belongs to the name of a state; a state has its fields already")
-        known = actor.definition
-        start = ActorStart.by_name(actor.name, state, MAIN) if known is None else ActorStart.of(known, state, MAIN)
-        state, payload = start.function, start.payload
-    fields = {} if payload is None else payload
-    to_json(fields, max_bytes)
-    if actor.definition is not None:
-        (actor.definition.first if state is None else actor.definition.kind(state)).read(fields)
-    elif state is not None:
-        check_name(state, "name of a state")
-        if actor.states and state not in actor.states:
-            raise BadState(f"{state!r} is no state of {actor.name}; its states: {', '.join(actor.states)}")
-    return state, fields
-
-
-T = TypeVar("T")
 
 
 class Schedules:
@@ -102,9 +55,9 @@ class Schedules:
         _check_rhythm(rhythm)
 
         def act(tx: Transaction) -> Schedule:
-            known = checked_actor(self._parts, tx, self._definitions, actor)
+            known = self._actor(tx, actor)
             inbox_of(known.name, instance)
-            step, fields = checked_start(known, state, payload, self._max_bytes)
+            step, fields = self._start(known, state, payload)
             now_us = self._parts.database.now()
             schedule = Schedule(name, known.name, instance, step, fields, rhythm, is_enabled, now_us, None)
             schedule = self._timed(schedule, now_us)
@@ -136,9 +89,9 @@ class Schedules:
             )
             inbox_of(changed.actor, changed.instance)
             if state is not UNCHANGED or payload is not UNCHANGED:
-                known = checked_actor(self._parts, tx, self._definitions, found.actor)
+                known = self._actor(tx, found.actor)
                 given = found.state if state is UNCHANGED else state
-                step, fields = checked_start(known, given, None if payload is UNCHANGED else payload, self._max_bytes)
+                step, fields = self._start(known, given, None if payload is UNCHANGED else payload)
                 changed = replace(changed, state=step, payload=fields)
             if rhythm is not None:
                 changed = self._timed(changed, self._parts.database.now())
@@ -182,9 +135,36 @@ class Schedules:
         with self._parts.database.glance() as tx:
             return self._schedules.read(tx, name)
 
-    @property
-    def _max_bytes(self) -> int:
-        return self._parts.queue.settings.max_payload_bytes
+    def _actor(self, tx: Transaction, actor: object) -> ScheduledActor:
+        """By its class, or by its name, under which nobody needs to know it yet. Raises `BadActor` or `BadName`."""
+        if isinstance(actor, type) and issubclass(actor, Actor):
+            definition = define(actor)
+            return ScheduledActor(definition.name, definition)
+        if not isinstance(actor, str) or not is_name(actor):
+            raise BadName(f"{actor!r} is no actor, and no name of one: small letters, digits, '-', '_' and '.'")
+        if actor in self._definitions:
+            return ScheduledActor(actor, self._definitions[actor])
+        shapes = {known.name: known.shape for known in self._parts.instances.actors(tx)}
+        states = shapes.get(actor, {}).get("states", ())
+        return ScheduledActor(actor, states=tuple(each["name"] for each in states))
+
+    def _start(self, actor: ScheduledActor, state: Any, payload: Any) -> tuple[str | None, Any]:
+        """The name of the state, None for the first, and its fields. Raises `BadState`, `BadPayload` or `BadValue`."""
+        known = actor.definition
+        if state is not None and not isinstance(state, str):
+            if payload is not None:
+                raise BadValue("a payload belongs to the name of a state; a state has its fields already")
+            start = ActorStart.by_name(actor.name, state, MAIN) if known is None else ActorStart.of(known, state, MAIN)
+            state, payload = start.function, start.payload
+        fields = {} if payload is None else payload
+        to_json(fields, self._parts.queue.settings.max_payload_bytes)
+        if known is not None:
+            (known.first if state is None else known.kind(state)).read(fields)
+        elif state is not None:
+            check_name(state, "name of a state")
+            if actor.states and state not in actor.states:
+                raise BadState(f"{state!r} is no state of {actor.name}; its states: {', '.join(actor.states)}")
+        return state, fields
 
     def _timed(self, schedule: Schedule, now_us: int) -> Schedule:
         return replace(schedule, next_us=next_after(schedule, now_us) if schedule.is_enabled else None)
@@ -195,6 +175,15 @@ class Schedules:
         data = {"what": what, **_shown(schedule)} | ({} if before is None else {"before": before})
         kind = EventKind.SCHEDULE_CHANGED_BY_HAND
         self._parts.event_log.record(tx, Event(kind, schedule.name, check_who(who), check_why(why), data))
+
+
+@dataclass(frozen=True)
+class ScheduledActor:
+    """The actor of a schedule, as far as it is known here."""
+
+    name: str
+    definition: Definition | None = None
+    states: tuple[str, ...] = ()  # as another process has recorded them; empty: no process has
 
 
 def _check_rhythm(rhythm: Rhythm) -> None:

@@ -1,1 +1,1 @@
-"""Actors that run processes."""
+"""Actors that run a process for the messages of an inbox."""

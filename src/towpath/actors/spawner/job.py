@@ -1,6 +1,6 @@
-"""One message in the hands of a spawned process: what its code is given, and what came of it.
+"""One message in the hands of a spawned process: the `Job` that its code is given, and plain commands run for it.
 
-Running a plain command for a message: its payload on standard input, its answer on standard output.
+A command reads the payload on standard input; the last line of its standard output is the answer.
 """
 
 from __future__ import annotations
@@ -23,16 +23,10 @@ from towpath.queue.model import Message
 if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
-
-class Cancelled(BaseException):
-    """Raised in the code that works on a message when the process is to end. Clean up in `finally`, and be quick."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobFailed:
-    """The work came to nothing: its message is ERR, with the reason."""
-
-    reason: str
+CHUNK = 64 << 10
+ERROR_BYTES = 8 << 10
+AFTER_END_S = 2.0  # what it left running may keep its output open for ever
+_PROGRESS = re.compile(rb"towpath:\s*(\d{1,3}(?:\.\d{1,6})?)\s*%\s*(.*)")
 
 
 class Job:
@@ -63,11 +57,64 @@ class Job:
         self.told = (percent, str(stage))
 
 
-CHUNK = 64 << 10
-ERROR_BYTES = 8 << 10
-AFTER_END_S = 2.0  # what it left running may keep its output open for ever
+class Cancelled(BaseException):
+    """Raised in the code that works on a message when the process is to end. Clean up in `finally`, and be quick."""
 
-_PROGRESS = re.compile(rb"towpath:\s*(\d{1,3}(?:\.\d{1,6})?)\s*%\s*(.*)")
+
+@dataclass(frozen=True, slots=True)
+class JobFailed:
+    """The work came to nothing: its message is ERR, with the reason."""
+
+    reason: str
+
+
+class SpawnedCommand:
+    """Runs a command for each message; it is called as the entry point of a Python process is."""
+
+    def __init__(self, command: Sequence[str], longest_answer: int, grace_s: float) -> None:
+        self._command = list(command)
+        self._longest_answer = longest_answer
+        self._grace_s = grace_s
+
+    def __call__(self, job: Job) -> Any:
+        message = job.message
+        # In the same process group: whoever ends this process ends the command with it.
+        process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "SPAWNED_MESSAGE": message.id, "SPAWNED_FUNCTION": message.function},
+        )
+        try:
+            return self._follow(process, job)
+        finally:
+            self._end(process)
+
+    def _follow(self, process: subprocess.Popen[bytes], job: Job) -> Any:
+        output, errors = CommandOutput(self._longest_answer, job.progress), ErrorOutput()
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
+        threads = [
+            _beside(_write, process.stdin, job.message.payload_json.encode()),
+            _beside(_read, process.stdout, output.feed),
+            _beside(_read, process.stderr, errors.feed),
+        ]
+        code = process.wait()
+        for thread in threads:
+            thread.join(AFTER_END_S)
+        if code == 0:
+            return output.answer()
+        how = f"exit code {code}" if code > 0 else f"signal {-code}"
+        return JobFailed(f"{self._command[0]} ended with {how}: {errors.end}".removesuffix(": "))
+
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
+        """Only of use when this process is to end: then the command ends first."""
+        if process.poll() is None:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(self._grace_s)
+            process.kill()
+            process.wait()
 
 
 class CommandOutput:
@@ -130,55 +177,6 @@ class ErrorOutput:
     @property
     def end(self) -> str:
         return shown(b"".join(self._pieces))
-
-
-class SpawnedCommand:
-    """Called with each message, as the entry point of a Python process is."""
-
-    def __init__(self, command: Sequence[str], longest_answer: int, grace_s: float) -> None:
-        self._command = list(command)
-        self._longest_answer = longest_answer
-        self._grace_s = grace_s
-
-    def __call__(self, job: Job) -> Any:
-        message = job.message
-        # In the same process group: whoever ends this process ends the command with it.
-        process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**os.environ, "SPAWNED_MESSAGE": message.id, "SPAWNED_FUNCTION": message.function},
-        )
-        try:
-            return self._follow(process, job)
-        finally:
-            self._end(process)
-
-    def _follow(self, process: subprocess.Popen[bytes], job: Job) -> Any:
-        output, errors = CommandOutput(self._longest_answer, job.progress), ErrorOutput()
-        assert process.stdin is not None and process.stdout is not None and process.stderr is not None  # noqa: S101, PT018
-        threads = [
-            _beside(_write, process.stdin, job.message.payload_json.encode()),
-            _beside(_read, process.stdout, output.feed),
-            _beside(_read, process.stderr, errors.feed),
-        ]
-        code = process.wait()
-        for thread in threads:
-            thread.join(AFTER_END_S)
-        if code == 0:
-            return output.answer()
-        how = f"exit code {code}" if code > 0 else f"signal {-code}"
-        return JobFailed(f"{self._command[0]} ended with {how}: {errors.end}".removesuffix(": "))
-
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        """Only of use when this process is to end: then the command ends first."""
-        if process.poll() is None:
-            process.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(self._grace_s)
-            process.kill()
-            process.wait()
 
 
 def _beside(act: Callable[..., None], *given: Any) -> threading.Thread:

@@ -1,15 +1,10 @@
-"""Starting processes, and knowing what became of those that this process has started.
+"""Starting a process for a spawner, knowing whether it lives, ending it, and keeping what it writes.
 
-What a spawned process finds in its environment: its task, and the settings of this process as variables.
-
-Nothing of it stands on a command line, where other users of the machine could read a password.
-
-Whether a process that was spawned lives, and ending it: by its number, on the machine that it runs on.
-
-A number alone says nothing, since it may be another process's by now. A spawned process has its launch id among its
-arguments, and everything that it starts has it in its environment.
-
-What a spawned process writes to its standard output and error: one file for each instance, which stays small.
+- A spawned process finds its task and all settings in its environment. Nothing stands on its command line, where other
+  users of the machine could read a password.
+- A process is known by its number and its launch id: a number alone may be another process's by now. The launch id is
+  among its arguments, and in the environment of everything that it starts.
+- Standard output and error go to one log file for each instance, which stays small.
 """
 
 from __future__ import annotations
@@ -31,11 +26,99 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from towpath.core import os_processes as processes
+from towpath.core import os_processes
 from towpath.core.os_processes import machine
 from towpath.settings import NESTED, PREFIX, Settings, all_keys
 
 LAUNCH = "SPAWNED_LAUNCH"
+TASK = "SPAWNED_TASK"
+ATTEMPTS = 1_000_000  # the spawner counts them: it can say what the processes died of
+MOST_BYTES = 4 << 20
+KEPT_BYTES = 1 << 20
+LOOKED_AT_BYTES = 16 << 10
+SHOWN_CHARACTERS = 1_500
+LONGEST_NAME = 150
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+MAIN_MODULE = "towpath.actors.spawner.main"
+KEPT_S = 600.0
+# Of a process that is started here.
+EXIT_AWAY = 69  # it could not reach the database
+EXIT_REPLACED = 75  # its launch was not the current one
+EXIT_FAULT = 78  # there is nothing that it could run
+EXIT_CANCELLED = 143
+
+
+class SpawnedChildren:
+    """The processes that this one has started and not yet seen the end of, by their launch."""
+
+    def __init__(self) -> None:
+        self._children: dict[str, SpawnedChild] = {}
+
+    def start(self, settings: Settings, task: SpawnTask, spawner: str, launch_id: str) -> SpawnedChild:
+        """Start one, in a session of its own, so that it outlives this process. Raises `OSError`."""
+        log = SpawnedLog(settings.actors.directory, task.actor, task.instance)
+        with log.open(launch_id) as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", MAIN_MODULE, spawner, launch_id],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment(settings, task, launch_id),
+                start_new_session=True,
+            )
+        child = SpawnedChild(process)
+        # Others may have taken an instance over, and nobody asks here any more what became of its process.
+        self._children = {id: each for id, each in self._children.items() if not each.ended_long_ago}
+        self._children[launch_id] = child
+        return child
+
+    def find(self, launch_id: str) -> SpawnedChild | None:
+        return self._children.get(launch_id)
+
+    def forget(self, launch_id: str) -> None:
+        self._children.pop(launch_id, None)
+
+
+class SpawnedChild:
+    """A process that this one has started. A thread waits for its end, so that nothing is left of it then."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.pid = process.pid
+        self._process = process
+        self._started = time.monotonic()
+        self._ended: float | None = None
+        threading.Thread(target=self._wait, name=f"spawned-{self.pid}", daemon=True).start()
+
+    def life(self) -> ProcessLife:
+        if self._ended is None:
+            return ProcessLife(is_alive=True)
+        return ProcessLife(False, self._process.returncode, self._ended - self._started)
+
+    @property
+    def ended_long_ago(self) -> bool:
+        return self._ended is not None and time.monotonic() - self._ended > KEPT_S
+
+    def _wait(self) -> None:
+        self._process.wait()
+        self._ended = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLife:
+    """What is known of a process."""
+
+    is_alive: bool | None  # none: nobody here can tell
+    exit_code: int | None = None
+    lasted_s: float | None = None
+
+    @property
+    def how(self) -> str:
+        """How it ended, as the end of a sentence."""
+        if self.exit_code is None:
+            return "is gone"
+        if self.exit_code < 0:
+            return f"was ended by signal {-self.exit_code}"
+        return f"ended with exit code {self.exit_code}"
 
 
 def is_here(of_machine: str | None) -> bool:
@@ -45,7 +128,7 @@ def is_here(of_machine: str | None) -> bool:
 
 def is_running(pid: int, launch_id: str) -> bool:
     """Whether the process of that launch runs here; one that has ended and is not reaped does not."""
-    running = processes.find_process(pid)
+    running = os_processes.find_process(pid)
     return running is not None and running.is_marked(launch_id)
 
 
@@ -63,15 +146,11 @@ def send_signal(pid: int, launch_id: str, which: signal.Signals, *, is_there: bo
 def _left_behind(group: int, launch_id: str) -> Iterator[int]:
     """Processes of a group whose leader is gone."""
     sign = f"{LAUNCH}={launch_id}".encode()
-    for home in processes.PROC.glob("[0-9]*"):
+    for home in os_processes.PROC.glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             fields = (home / "stat").read_text(errors="replace").rpartition(")")[2].split()
             if int(fields[2]) == group and sign in (home / "environ").read_bytes().split(b"\0"):
                 yield int(home.name)
-
-
-TASK = "SPAWNED_TASK"
-ATTEMPTS = 1_000_000  # the spawner counts them: it can say what the processes died of
 
 
 @dataclass(frozen=True)
@@ -125,17 +204,8 @@ def _text(value: Any) -> str:
     return json.dumps(value)
 
 
-MOST_BYTES = 4 << 20
-KEPT_BYTES = 1 << 20
-LOOKED_AT_BYTES = 16 << 10
-SHOWN_CHARACTERS = 1_500
-LONGEST_NAME = 150
-
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
 class SpawnedLog:
-    """The file of one instance. Processes append to it, and whoever looks after them cuts it."""
+    """The log file of one instance. Its processes append to it, and cut it when it has grown too large."""
 
     def __init__(self, directory: str | Path, actor: str, instance: str) -> None:
         self.path = Path(directory).expanduser() / _file_name(actor, instance)
@@ -191,85 +261,3 @@ def _file_name(actor: str, instance: str) -> str:
     if len(name) > LONGEST_NAME:
         name = f"{name[:LONGEST_NAME]}-{sha256(name.encode()).hexdigest()[:12]}"
     return f"{name}.log"
-
-
-MAIN_MODULE = "towpath.actors.spawner.main"
-KEPT_S = 600.0
-# Of a process that is started here.
-EXIT_AWAY = 69  # it could not reach the database
-EXIT_REPLACED = 75  # its launch was not the current one
-EXIT_FAULT = 78  # there is nothing that it could run
-EXIT_CANCELLED = 143
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessLife:
-    """What is known of a process."""
-
-    is_alive: bool | None  # none: nobody here can tell
-    exit_code: int | None = None
-    lasted_s: float | None = None
-
-    @property
-    def how(self) -> str:
-        """How it ended, as the end of a sentence."""
-        if self.exit_code is None:
-            return "is gone"
-        if self.exit_code < 0:
-            return f"was ended by signal {-self.exit_code}"
-        return f"ended with exit code {self.exit_code}"
-
-
-class SpawnedChild:
-    """A process that this one has started. A thread waits for its end, so that nothing is left of it then."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.pid = process.pid
-        self._process = process
-        self._started = time.monotonic()
-        self._ended: float | None = None
-        threading.Thread(target=self._wait, name=f"spawned-{self.pid}", daemon=True).start()
-
-    def life(self) -> ProcessLife:
-        if self._ended is None:
-            return ProcessLife(is_alive=True)
-        return ProcessLife(False, self._process.returncode, self._ended - self._started)
-
-    @property
-    def ended_long_ago(self) -> bool:
-        return self._ended is not None and time.monotonic() - self._ended > KEPT_S
-
-    def _wait(self) -> None:
-        self._process.wait()
-        self._ended = time.monotonic()
-
-
-class SpawnedChildren:
-    """The processes that this one has started and not yet seen the end of, by their launch."""
-
-    def __init__(self) -> None:
-        self._children: dict[str, SpawnedChild] = {}
-
-    def start(self, settings: Settings, task: SpawnTask, spawner: str, launch_id: str) -> SpawnedChild:
-        """Start one, in a session of its own, so that it outlives this process. Raises `OSError`."""
-        log = SpawnedLog(settings.actors.directory, task.actor, task.instance)
-        with log.open(launch_id) as output:
-            process = subprocess.Popen(
-                [sys.executable, "-m", MAIN_MODULE, spawner, launch_id],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment(settings, task, launch_id),
-                start_new_session=True,
-            )
-        child = SpawnedChild(process)
-        # Others may have taken an instance over, and nobody asks here any more what became of its process.
-        self._children = {id: each for id, each in self._children.items() if not each.ended_long_ago}
-        self._children[launch_id] = child
-        return child
-
-    def find(self, launch_id: str) -> SpawnedChild | None:
-        return self._children.get(launch_id)
-
-    def forget(self, launch_id: str) -> None:
-        self._children.pop(launch_id, None)

@@ -1,14 +1,12 @@
-"""The main program of a process that a spawner actor runs: `python -m towpath.actors.spawned_main SPAWNER LAUNCH`.
+"""The main program of a process that a spawner runs: `python -m towpath.actors.spawner.main SPAWNER LAUNCH`.
 
-It is a program like any that uses Towpath, with the settings of its spawner in its environment.
+It is a program like any other that uses Towpath, with the settings of its spawner in its environment.
 
-1. It shows itself with its launch id. When that is not the current one, it ends before it has done anything.
+1. It shows itself with its launch id. If that is not the current one, it ends before it has done anything.
 2. It takes a message, also one that a dead process held, and does the work.
 3. It brings the message to its end, and goes on while there are more.
 
-Work on one message by a spawned process: from taking it up to bringing it to its end.
-
-Ties a spawned process to its row: tells how far it is, and ends it when nobody wants its work any more.
+Beside the work, `RowWatch` reports progress, and ends the process when nobody wants its work any more.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ from towpath.core.events import Events
 from towpath.core.os_processes import machine
 from towpath.core.service import RoundResult, Service
 from towpath.core.user_code import import_user_module
-from towpath.db import Database, Transaction
+from towpath.db import Database
 from towpath.errors import (
     BadActor,
     BadPayload,
@@ -61,46 +59,97 @@ from towpath.queue.states import MessageState
 if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
-
 logger = logging.getLogger(__name__)
 
+LOOK_S = 0.5
+CONNECT_S = 40.0
+FIRST_WAIT_S = 30.0
 
-class JobWorker:
-    """What one process does, message after message."""
 
-    def __init__(
-        self, runtime: Runtime, inbox: Inbox, store: SpawnedStore, launch_id: str, process_id: str, leash: RowWatch
-    ) -> None:
+def main(spawner: str, launch_id: str) -> int:
+    task = SpawnTask.from_environment()
+    signal.signal(signal.SIGTERM, _cancel)
+    try:
+        with patiently(towpath.connect, CONNECT_S) as runtime:
+            logs.configure(runtime.settings.logging)
+            return _Process(runtime, task, spawner, launch_id).run()
+    except Cancelled:
+        return EXIT_CANCELLED
+    except (DatabaseUnavailable, CommitUnknown, ProcessDead) as error:
+        _say(str(error))
+        return EXIT_AWAY
+
+
+class _Process:
+    """Shows itself, and works on one message after the other."""
+
+    def __init__(self, runtime: Runtime, task: SpawnTask, spawner: str, launch_id: str) -> None:
         self._runtime = runtime
         self._database = runtime.database
-        self._inbox = inbox
-        self._store = store
+        self._task = task
+        self._spawner = spawner
         self._launch_id = launch_id
-        self._process_id = process_id
-        self._leash = leash
+        self._process_id = patiently(runtime.process, CONNECT_S).id
+        self._store = SpawnedStore(runtime.database)
+        log = SpawnedLog(runtime.settings.actors.directory, task.actor, task.instance)
+        self._watch = RowWatch(runtime.database, runtime.events, launch_id, self._process_id, log, task.grace_s)
 
-    def get_ready(self) -> None:
-        """Messages are asked for from now on: what goes wrong before this is no message's fault."""
-        with self._database.single() as tx:
-            self._store.get_ready(tx, self._launch_id, self._process_id)
+    def run(self) -> int:
+        if not patiently(self._show_up, CONNECT_S):
+            _say(f"launch {self._launch_id} is not the one that {self._spawner} wants: this process ends")
+            return EXIT_REPLACED
+        try:
+            handler = self._handler()
+        except BadActor as error:
+            _say(str(error))
+            self._leave("could not begin", str(error))
+            return EXIT_FAULT
+        self._watch.start()
+        try:
+            self._work(handler)
+        finally:
+            self._watch.job = None
+            self._watch.stop()
+        self._leave("has nothing more to do")
+        return 0
 
-    def do(self, message: Message, handler: Callable[[Job], Any]) -> None:
+    def _handler(self) -> Callable[[Job], Any]:
+        task = self._task
+        if task.command:
+            if shutil.which(task.command[0]) is None:
+                raise BadActor(f"there is no program {task.command[0]!r} on the path")
+            return SpawnedCommand(task.command, self._runtime.settings.queue.max_payload_bytes, task.grace_s / 2)
+        place, _, name = task.entry.rpartition(":")
+        found = getattr(import_user_module(place, Path.cwd(), BadActor).module, name, None)
+        if not callable(found):
+            raise BadActor(f"{place} has no function {name!r}")
+        handler: Callable[[Job], Any] = found
+        return handler
+
+    # Messages
+
+    def _work(self, handler: Callable[[Job], Any]) -> None:
+        task, queue = self._task, self._runtime.queue
+        inbox = patiently(lambda: queue.single_shot(task.inbox, max_attempts=ATTEMPTS))
+        patiently(self._get_ready)
+        message = patiently(lambda: inbox.receive(FIRST_WAIT_S))
+        while message is not None:
+            self._do(inbox.inbox, message, handler)
+            message = patiently(lambda: inbox.receive(task.linger_s))
+
+    def _do(self, inbox: Inbox, message: Message, handler: Callable[[Job], Any]) -> None:
         """Raises `Cancelled` when it is not to be done."""
         if not patiently(lambda: self._take_up(message)):
-            self._inbox.release(message)
+            inbox.release(message)
             raise Cancelled
-        job = self._leash.job = Job(message, self._runtime)
+        job = self._watch.job = Job(message, self._runtime)
         try:
-            outcome = self._run(job, handler)
+            outcome = self._call(handler, job)
         finally:
-            self._leash.job = None  # before its message moves, which would look as if somebody else had moved it
-        self._end(message, outcome)
+            self._watch.job = None  # before its message moves, which would look as if somebody else had moved it
+        self._end(inbox, message, outcome)
 
-    def _take_up(self, message: Message) -> bool:
-        with self._database.single() as tx:
-            return self._store.take_up(tx, self._launch_id, self._process_id, message.id, message.failures)
-
-    def _run(self, job: Job, handler: Callable[[Job], Any]) -> Any:
+    def _call(self, handler: Callable[[Job], Any], job: Job) -> Any:
         message = job.message
         with handling(Handling(message)):
             try:
@@ -111,17 +160,18 @@ class JobWorker:
                 logger.warning("%s %s failed", message.function, message.id, exc_info=True)
                 return JobFailed(f"{type(error).__name__}: {error}")
 
-    def _end(self, message: Message, outcome: Any) -> None:
+    def _end(self, inbox: Inbox, message: Message, outcome: Any) -> None:
         """Bring it to its end, also when the database is away for a while."""
         deadline, in_doubt = time.monotonic() + AWAY_S, False
         while True:
             try:
                 if not (in_doubt and self._was_ended(message, outcome)):
-                    self._move(message, outcome)
+                    self._move(inbox, message, outcome)
                 return
             except ClaimLost as lost:
                 logger.warning("%s", lost)
-                self._put_down()
+                with suppress(DatabaseError), self._database.single() as tx:
+                    self._store.put_down(tx, self._launch_id, self._process_id)
                 return
             except (BadPayload, BadValue) as bad:
                 outcome = JobFailed(f"the answer cannot be sent: {bad}")
@@ -136,26 +186,39 @@ class JobWorker:
         with self._database.read() as tx:
             return self._runtime.queue.parts.messages.already_ended(tx, message, state)
 
-    def _move(self, message: Message, outcome: Any) -> None:
+    def _move(self, inbox: Inbox, message: Message, outcome: Any) -> None:
         with self._database.transaction() as tx:
-            self._end_message(tx, message, outcome)
+            match outcome:
+                case JobFailed(reason):
+                    inbox.fail(message, reason, tx=tx)
+                case GiveBack(after_s):
+                    inbox.release(message, after_s, tx=tx)
+                case _:
+                    inbox.finish(message, outcome, tx=tx)
             self._store.put_down(tx, self._launch_id, self._process_id)
 
-    def _put_down(self) -> None:
-        with suppress(DatabaseError), self._database.single() as tx:
-            self._store.put_down(tx, self._launch_id, self._process_id)
+    # The row
 
-    def _end_message(self, tx: Transaction, message: Message, outcome: Any) -> None:
-        match outcome:
-            case JobFailed(reason):
-                self._inbox.fail(message, reason, tx=tx)
-            case GiveBack(after_s):
-                self._inbox.release(message, after_s, tx=tx)
-            case _:
-                self._inbox.finish(message, outcome, tx=tx)
+    def _show_up(self) -> bool:
+        with self._database.single() as tx:
+            launch_id, process_id = self._launch_id, self._process_id
+            return self._store.show_up(tx, self._spawner, launch_id, process_id, os.getpid(), machine())
 
+    def _get_ready(self) -> None:
+        """Messages are asked for from now on: what goes wrong before this is no message's fault."""
+        with self._database.single() as tx:
+            self._store.get_ready(tx, self._launch_id, self._process_id)
 
-LOOK_S = 0.5
+    def _take_up(self, message: Message) -> bool:
+        with self._database.single() as tx:
+            return self._store.take_up(tx, self._launch_id, self._process_id, message.id, message.failures)
+
+    def _leave(self, ended: str, fault: str | None = None) -> None:
+        def leave() -> None:
+            with self._database.single() as tx:
+                self._store.leave(tx, self._launch_id, self._process_id, ended, fault)
+
+        patiently(leave)
 
 
 def end_group(which: signal.Signals) -> None:
@@ -167,7 +230,10 @@ def end_group(which: signal.Signals) -> None:
 
 
 class RowWatch(Service):
-    """Runs beside the work. The spawner may be on another machine, or have been replaced: the row reaches us there."""
+    """Reports progress to the row, and ends this process when its row says that nobody wants its work any more.
+
+    Runs beside the work. The spawner may be on another machine, or have been replaced: the row reaches us there.
+    """
 
     name = "leash"
 
@@ -198,7 +264,9 @@ class RowWatch(Service):
         job = self.job
         self._log.cut()
         if self._kill_at is not None:
-            self._kill_when_late(self._kill_at)
+            if time.monotonic() >= self._kill_at:
+                logger.warning("this process did not end within %g s: it is killed", self._grace_s)
+                self._end(signal.SIGKILL)
         elif not self._is_wanted(job) and self.job is job:
             logger.warning("nobody wants this work any more: this process ends")
             self._kill_at = time.monotonic() + self._grace_s
@@ -218,98 +286,6 @@ class RowWatch(Service):
             with self._database.single() as tx:
                 self._store.tell(tx, self._launch_id, self._process_id, *told)
             self._told = told
-
-    def _kill_when_late(self, kill_at: float) -> None:
-        if time.monotonic() >= kill_at:
-            logger.warning("this process did not end within %g s: it is killed", self._grace_s)
-            self._end(signal.SIGKILL)
-
-
-CONNECT_S = 40.0
-FIRST_WAIT_S = 30.0
-
-
-def main(spawner: str, launch_id: str) -> int:
-    task = SpawnTask.from_environment()
-    signal.signal(signal.SIGTERM, _cancel)
-    try:
-        with patiently(towpath.connect, CONNECT_S) as runtime:
-            logs.configure(runtime.settings.logging)
-            return _Process(runtime, task, spawner, launch_id).run()
-    except Cancelled:
-        return EXIT_CANCELLED
-    except (DatabaseUnavailable, CommitUnknown, ProcessDead) as error:
-        _say(str(error))
-        return EXIT_AWAY
-
-
-class _Process:
-    def __init__(self, runtime: towpath.Runtime, task: SpawnTask, spawner: str, launch_id: str) -> None:
-        self._runtime = runtime
-        self._task = task
-        self._spawner = spawner
-        self._launch_id = launch_id
-        self._store = SpawnedStore(runtime.database)
-
-    def run(self) -> int:
-        process_id = patiently(self._runtime.process, CONNECT_S).id
-        if not patiently(lambda: self._show_up(process_id), CONNECT_S):
-            _say(f"launch {self._launch_id} is not the one that {self._spawner} wants: this process ends")
-            return EXIT_REPLACED
-        try:
-            handler = self._handler()
-        except BadActor as error:
-            _say(str(error))
-            self._leave(process_id, "could not begin", str(error))
-            return EXIT_FAULT
-        leash = self._leash(process_id)
-        leash.start()
-        try:
-            self._work(process_id, handler, leash)
-        finally:
-            leash.job = None
-            leash.stop()
-        self._leave(process_id, "has nothing more to do")
-        return 0
-
-    def _work(self, process_id: str, handler: Callable[[Job], Any], leash: RowWatch) -> None:
-        task, queue = self._task, self._runtime.queue
-        inbox = patiently(lambda: queue.single_shot(task.inbox, max_attempts=ATTEMPTS))
-        work = JobWorker(self._runtime, inbox.inbox, self._store, self._launch_id, process_id, leash)
-        patiently(work.get_ready)
-        message = patiently(lambda: inbox.receive(FIRST_WAIT_S))
-        while message is not None:
-            work.do(message, handler)
-            message = patiently(lambda: inbox.receive(task.linger_s))
-
-    def _show_up(self, process_id: str) -> bool:
-        with self._runtime.database.single() as tx:
-            return self._store.show_up(tx, self._spawner, self._launch_id, process_id, os.getpid(), machine())
-
-    def _leave(self, process_id: str, ended: str, fault: str | None = None) -> None:
-        def leave() -> None:
-            with self._runtime.database.single() as tx:
-                self._store.leave(tx, self._launch_id, process_id, ended, fault)
-
-        patiently(leave)
-
-    def _handler(self) -> Callable[[Job], Any]:
-        task = self._task
-        if task.command:
-            if shutil.which(task.command[0]) is None:
-                raise BadActor(f"there is no program {task.command[0]!r} on the path")
-            return SpawnedCommand(task.command, self._runtime.settings.queue.max_payload_bytes, task.grace_s / 2)
-        place, _, name = task.entry.rpartition(":")
-        found = getattr(import_user_module(place, Path.cwd(), BadActor).module, name, None)
-        if not callable(found):
-            raise BadActor(f"{place} has no function {name!r}")
-        handler: Callable[[Job], Any] = found
-        return handler
-
-    def _leash(self, process_id: str) -> RowWatch:
-        runtime, task = self._runtime, self._task
-        log = SpawnedLog(runtime.settings.actors.directory, task.actor, task.instance)
-        return RowWatch(runtime.database, runtime.events, self._launch_id, process_id, log, task.grace_s)
 
 
 def _cancel(number: int, frame: FrameType | None) -> None:

@@ -1,9 +1,7 @@
-"""What a spawner runs: one row for each of its instances. The spawner and its process both write it.
+"""The table `spawned`: what each instance of a spawner runs. The spawner and its process both write it.
 
 The launch id decides who may. The spawner writes a new one before it starts a process, and a process shows itself with
-the one that it was given: when that is not the row's any more, it ends before it has done anything.
-
-Doing something although the database is away for a while.
+the one that it was given: if that is not the row's any more, it ends before it has done anything.
 """
 
 from __future__ import annotations
@@ -22,6 +20,9 @@ from towpath.errors import CommitUnknown, DatabaseUnavailable, ProcessDead
 
 LONGEST_TEXT = 4_000
 LONGEST_STAGE = 200
+T = TypeVar("T")
+AWAY_S = 600.0  # a process that cannot reach the database for longer ends: another one begins its work anew
+PAUSE_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +154,6 @@ def spawned_of(database: Database, actor: str, instance: str = MAIN) -> Spawned 
         return SpawnedStore(database).read(tx, inbox_of(actor, instance))
 
 
-def _short(text: str) -> str:
-    """The end of what a process wrote says more than its beginning, and so does the end of a reason with it."""
-    text = storable(text)
-    return text if len(text) <= LONGEST_TEXT else f"{text[:200]} … {text[-LONGEST_TEXT:]}"
-
-
-T = TypeVar("T")
-
-AWAY_S = 600.0  # a process that cannot reach the database for longer ends: another one begins its work anew
-PAUSE_S = 0.5
-
-
 def patiently(act: Callable[[], T], limit_s: float = AWAY_S) -> T:
     """Do it, again and again while the database is away, but not for ever. It has to bear being done twice."""
     deadline = time.monotonic() + limit_s
@@ -175,3 +164,9 @@ def patiently(act: Callable[[], T], limit_s: float = AWAY_S) -> T:
             if time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE_S)
+
+
+def _short(text: str) -> str:
+    """The end of what a process wrote says more than its beginning, and so does the end of a reason with it."""
+    text = storable(text)
+    return text if len(text) <= LONGEST_TEXT else f"{text[:200]} … {text[-LONGEST_TEXT:]}"

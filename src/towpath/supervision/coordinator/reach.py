@@ -1,18 +1,10 @@
-"""How the coordinator reaches processes: by its own hands on its host, by request on the others. Nothing here waits.
+"""How the coordinator reaches processes, on its own host and on others, and frees what a dead process had claimed.
 
-What is under way is not begun a second time; what came to nothing can be asked for again at the next look.
+On its own host it uses the launchers, in threads: nothing here waits. On another host it asks over the queue, and a
+peer of that host does it (`request_inbox`). A request names the duty and the launch; the rest is read from the duty's
+row. So a late request finds its launch replaced and does nothing, and the coordinator finds the result in the row too.
 
-What a coordinator on another host has done here: it asks over the queue, and a peer of this host does it.
-
-A request names the duty and the launch; the rest is read from the duty's row, so that a late one finds its launch
-replaced and does nothing. How it came out is in the row too, where the coordinator looks.
-
-What the coordinator works with.
-
-Frees what was a dead process's own, sooner than others would: they wait until they see that it is not alive.
-
-It is done only for a process that is gone for certain. Messages are moved here; instances of actors, stages of flows
-and lanes are taken over by whoever can run them, as soon as the process's row says dead.
+What is under way is not begun a second time; what failed can be asked for again at the next look.
 """
 
 from __future__ import annotations
@@ -40,59 +32,46 @@ from towpath.supervision.duties.model import Duty
 from towpath.supervision.duties.process_control import ProcessControl
 from towpath.supervision.duties.store import DeathStore, DutyCache, DutyStore
 from towpath.supervision.peers.socket import Address
-from towpath.supervision.service import ProcessHoldings
 from towpath.supervision.term import TermKeeper
+
+logger = logging.getLogger(__name__)
 
 REQUEST_TTL_S = 10.0  # the coordinator asks again as long as it wants it
 OUTBOX = "supervision"
 VERBS = ("start", "stop", "kill")
-
-
-def inbox_of(host: str) -> str:
-    """Where the peers of a host are asked."""
-    return f"supervision.{host}"
-
-
-class Agent:
-    """Does on this host what the coordinator asks."""
-
-    def __init__(self, database: Database, queue: Queue, host: str, hands: ProcessControl) -> None:
-        self._database = database
-        self._queue = queue
-        self._host = host
-        self._hands = hands
-        self._duties = DutyStore(database)
-
-    def inbox(self) -> SynchronousInbox:
-        """The service that handles the requests."""
-        inbox = self._queue.synchronous(inbox_of(self._host))
-        for verb in VERBS:
-            inbox.on(verb)(self._handle)
-        return inbox
-
-    def _handle(self, message: Message) -> None:
-        duty = self._current(message.payload["duty"], message.payload["launch_id"])
-        if duty is not None:
-            getattr(self._hands, message.function)(duty)
-
-    def _current(self, name: str, launch_id: str) -> Duty | None:
-        with self._database.glance() as tx:
-            found = [duty for duty in self._duties.all(tx) if duty.name == name and duty.launch_id == launch_id]
-        return found[0] if found else None
-
-
-logger = logging.getLogger(__name__)
-
 WORKERS = 8
 ASK_AGAIN_S = 3.0
+MOST_COUNTED = 2_000
+
+Ping = Callable[[str, Address, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorContext:
+    """What the coordinator works with."""
+
+    settings: SupervisionSettings
+    lease_s: float  # of processes
+    database: Database
+    events: Events
+    event_log: EventLog
+    terms: TermKeeper
+    duties: DutyStore
+    cache: DutyCache
+    deaths: DeathStore
+    processes: ProcessStore
+    freeing: ClaimRelease
+    reach: ProcessReach
+    teller: Teller
+    ping: Ping
 
 
 class ProcessReach:
     """`start`, `stop` and `kill` of a duty's present launch, wherever it runs."""
 
-    def __init__(self, host: str, hands: ProcessControl, queue: Queue, clock: Clock) -> None:
+    def __init__(self, host: str, control: ProcessControl, queue: Queue, clock: Clock) -> None:
         self._host = host
-        self._hands = hands
+        self._control = control
         self._queue = queue
         self._clock = clock
         self._outbox: Outbox | None = None
@@ -132,7 +111,7 @@ class ProcessReach:
 
     def _work(self, key: tuple[str, str], duty: Duty) -> None:
         try:
-            getattr(self._hands, key[0])(duty)
+            getattr(self._control, key[0])(duty)
         except LauncherError as error:
             logger.warning("cannot %s %s: %s", key[0], duty.name, error)
         except TowpathError as error:
@@ -155,34 +134,34 @@ class ProcessReach:
         self._outbox.notice(inbox_of(duty.host), key[0], payload, ttl_s=REQUEST_TTL_S)
 
 
-Ping = Callable[[str, Address, int], None]
+def request_inbox(database: Database, queue: Queue, host: str, control: ProcessControl) -> SynchronousInbox:
+    """The service in which a peer does on its host what the coordinator asks."""
+    duties = DutyStore(database)
+
+    def handle(message: Message) -> None:
+        name, launch_id = message.payload["duty"], message.payload["launch_id"]
+        with database.glance() as tx:
+            found = [duty for duty in duties.all(tx) if duty.name == name and duty.launch_id == launch_id]
+        if found:
+            getattr(control, message.function)(found[0])
+
+    inbox = queue.synchronous(inbox_of(host))
+    for verb in VERBS:
+        inbox.on(verb)(handle)
+    return inbox
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorContext:
-    """The stores and hands of one peer."""
-
-    settings: SupervisionSettings
-    lease_s: float  # of processes
-    database: Database
-    events: Events
-    event_log: EventLog
-    terms: TermKeeper
-    duties: DutyStore
-    cache: DutyCache
-    deaths: DeathStore
-    processes: ProcessStore
-    freeing: ClaimRelease
-    reach: ProcessReach
-    teller: Teller
-    ping: Ping
-
-
-MOST_COUNTED = 2_000
+def inbox_of(host: str) -> str:
+    """Where the peers of a host are asked."""
+    return f"supervision.{host}"
 
 
 class ClaimRelease:
-    """Counts what a process holds, and lets it go."""
+    """Frees the messages that a dead process had claimed, sooner than others would, who wait until they see it dead.
+
+    Only for a process that is gone for certain. Its instances of actors, stages of flows and lanes are taken over by
+    whoever can run them, as soon as its row says dead.
+    """
 
     def __init__(self, database: Database, event_log: EventLog, caretaker: Caretaker) -> None:
         self._database = database
@@ -190,11 +169,6 @@ class ClaimRelease:
         self._caretaker = caretaker
         self._processes = ProcessStore(database)
         self._messages = MessageStore(database)
-        self._holdings = ProcessHoldings(database)
-
-    def held(self, tx: Transaction, process_id: str) -> dict[str, int]:
-        """What others take over once the process is dead."""
-        return self._holdings.of(tx, process_id)
 
     def free(self, process_id: str) -> int | None:
         """Call it dead, and move the messages that it had claimed; returns how many. None: others are at it, ask again.

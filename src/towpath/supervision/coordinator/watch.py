@@ -85,56 +85,48 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class SendPing:
-    """Ask a process whether it lives."""
+class DutyDecision:
+    """What is to be done about one launch of a duty. The class says what."""
 
     name: str
     launch: int
+
+
+class StartProcess(DutyDecision):
+    """Take a launch after this one, and tell the launcher."""
+
+
+class StopProcess(DutyDecision):
+    """Tell the process to end, and kill it after its grace."""
+
+
+class KillProcess(DutyDecision):
+    """It was told to stop, and its grace is over: make sure that nothing of this launch is left."""
+
+
+class FinishStop(DutyDecision):
+    """The process that was told to stop has ended."""
+
+
+class Cancel(DutyDecision):
+    """It rests or waits, and is not wanted any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SendPing(DutyDecision):
+    """Ask a process whether it lives."""
+
     nonce: int
 
 
 @dataclass(frozen=True, slots=True)
-class StartProcess:
-    """Take a launch after this one, and tell the launcher."""
-
-    name: str
-    launch: int
-
-
-@dataclass(frozen=True, slots=True)
-class StopProcess:
-    """Tell the process to end, and kill it after its grace."""
-
-    name: str
-    launch: int
-
-
-@dataclass(frozen=True, slots=True)
-class KillProcess:
-    """It was told to stop, and its grace is over: make sure that nothing of this launch is left."""
-
-    name: str
-    launch: int
-
-
-@dataclass(frozen=True, slots=True)
-class FinishStop:
-    """The process that was told to stop has ended."""
-
-    name: str
-    launch: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeclareDead:
+class DeclareDead(DutyDecision):
     """A process has died: free what it held, and start it again after `rest_s`.
 
     Unless that is certain, a beat may have come since the duties were read: whoever declares it asks once more, and
     only then kills what is left.
     """
 
-    name: str
-    launch: int
     how: DeathKind
     exit: Exit
     is_early: bool  # it died before it was ready, by its own doing
@@ -148,20 +140,10 @@ class DeclareDead:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(DutyDecision):
     """It has died too often before it was ready: failed, and somebody is told."""
 
-    name: str
-    launch: int
     early_deaths: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """It rests or waits, and is not wanted any more."""
-
-    name: str
-    launch: int
 
 
 Decision = SendPing | StartProcess | StopProcess | KillProcess | FinishStop | DeclareDead | GiveUp | Cancel
@@ -187,8 +169,8 @@ class _Signs:
 class DutyWatch:
     """The coordinator's memory of signs of life. A new coordinator begins with a new one."""
 
-    def __init__(self, patience: WatchTimeouts, rng: random.Random, now: float) -> None:
-        self._patience = patience
+    def __init__(self, timeouts: WatchTimeouts, rng: random.Random, now: float) -> None:
+        self._timeouts = timeouts
         self._rng = rng
         self._looked_at = now
         self._signs: dict[str, _Signs] = {}
@@ -201,19 +183,22 @@ class DutyWatch:
         asked_at = signs.pings.pop(nonce)
         signs.pong_at = max(signs.pong_at or asked_at, asked_at)
         # Spread, so that not all are asked in the same moment for ever.
-        signs.ask_at = max(signs.ask_at, asked_at + self._spread(self._patience.ping_s))
+        signs.ask_at = max(signs.ask_at, asked_at + self._spread(self._timeouts.ping_s))
         return True
 
     def look(self, duties: Iterable[Watched], read_at: float, now: float) -> list[Decision]:
         """Decide about all duties, as they were read at `read_at`."""
-        if now - self._looked_at > self._patience.blind_s:
+        if now - self._looked_at > self._timeouts.blind_s:
             self.was_blind(now)
         self._looked_at = now
         decisions: list[Decision] = []
         known = self._signs
         self._signs = {}
         for duty in duties:
-            self._signs[duty.name] = signs = self._signs_of(duty, known.get(duty.name), now)
+            signs = known.get(duty.name)
+            if signs is None or signs.launch != duty.launch:
+                signs = _Signs(duty.launch, now)
+            self._signs[duty.name] = signs
             self._note_beat(duty, signs, read_at)
             decisions += self._decide(duty, signs, read_at, now)
         return decisions
@@ -223,9 +208,6 @@ class DutyWatch:
         for signs in self._signs.values():
             signs.since = now
             signs.ask_at = now
-
-    def _signs_of(self, duty: Watched, known: _Signs | None, now: float) -> _Signs:
-        return known if known is not None and known.launch == duty.launch else _Signs(duty.launch, now)
 
     def _note_beat(self, duty: Watched, signs: _Signs, read_at: float) -> None:
         if duty.beat_s is not None and duty.beat_s < -FUTURE_S:
@@ -252,10 +234,10 @@ class DutyWatch:
     def _decide_down(self, duty: Watched) -> list[Decision]:
         if not duty.is_wanted:
             return [Cancel(duty.name, duty.launch)]
-        if duty.early_deaths >= self._patience.early_deaths:
+        if duty.early_deaths >= self._timeouts.early_deaths:
             return [GiveUp(duty.name, duty.launch, duty.early_deaths)]
         # One that would rest longer than any was told to had its time before the clock was set back.
-        is_due = duty.next_try_s <= 0 or duty.next_try_s > 2 * self._patience.longest_rest_s
+        is_due = duty.next_try_s <= 0 or duty.next_try_s > 2 * self._timeouts.longest_rest_s
         return [StartProcess(duty.name, duty.launch)] if is_due else []
 
     def _decide_stopping(self, duty: Watched) -> list[Decision]:
@@ -264,7 +246,7 @@ class DutyWatch:
         # Whoever told it to stop may have died before the launcher heard of it.
         return (
             [KillProcess(duty.name, duty.launch)]
-            if duty.in_state_s > duty.grace_s + self._patience.launch_timeout_s
+            if duty.in_state_s > duty.grace_s + self._timeouts.launch_timeout_s
             else []
         )
 
@@ -273,53 +255,53 @@ class DutyWatch:
             return [self._dead(duty, signs, duty.exit.how, now)]
         if not duty.is_wanted or duty.is_replaced:
             return [StopProcess(duty.name, duty.launch)]
-        if now - read_at <= self._patience.hurry_s and (how := self._silence(duty, signs, now)) is not None:
+        if now - read_at <= self._timeouts.hurry_s and (how := self._silence(duty, signs, now)) is not None:
             return [self._dead(duty, signs, how, now)]
         return self._ping(duty, signs, now) if duty.can_be_pinged else []
 
     def _silence(self, duty: Watched, signs: _Signs, now: float) -> DeathKind | None:
         """How it has died, if it is to be taken for dead without an exit."""
         if not duty.is_launched:
-            return DeathKind.NEVER_READY if self._is_over(duty, signs, self._patience.launch_timeout_s, now) else None
+            return DeathKind.NEVER_READY if self._is_over(duty, signs, self._timeouts.launch_timeout_s, now) else None
         if not duty.reports:
             return None
         if signs.beat_at is None and signs.pong_at is None:
             how = DeathKind.NEVER_READY if duty.ready_s is None else DeathKind.SILENCE  # its beats are forgotten
-            return how if self._is_over(duty, signs, self._patience.start_timeout_s, now) else None
+            return how if self._is_over(duty, signs, self._timeouts.start_timeout_s, now) else None
         return DeathKind.SILENCE if self._is_silent(signs, now) else None
 
     def _is_over(self, duty: Watched, signs: _Signs, timeout_s: float, now: float) -> bool:
         if signs.left_at is not None:
             return now - signs.left_at > timeout_s
-        return duty.launched_s > timeout_s and now - signs.since > self._patience.blind_s
+        return duty.launched_s > timeout_s and now - signs.since > self._timeouts.blind_s
 
     def _is_silent(self, signs: _Signs, now: float) -> bool:
-        patience = self._patience
-        if signs.beat_at is not None and now - signs.beat_at <= patience.beating_s + MARGIN_S:
+        timeouts = self._timeouts
+        if signs.beat_at is not None and now - signs.beat_at <= timeouts.beating_s + MARGIN_S:
             return False
-        limit_s = patience.silent_s if self._answers(signs) else patience.beats_silent_s
+        limit_s = timeouts.silent_s if self._answers(signs) else timeouts.beats_silent_s
         return now - signs.alive_at > limit_s
 
     def _answers(self, signs: _Signs) -> bool:
         """Whether pings reach it: it has answered, and its answers did not stop while it went on beating."""
         if signs.pong_at is None:
             return False
-        return signs.beat_at is None or signs.beat_at - signs.pong_at <= 2 * self._patience.ping_s
+        return signs.beat_at is None or signs.beat_at - signs.pong_at <= 2 * self._timeouts.ping_s
 
     def _ping(self, duty: Watched, signs: _Signs, now: float) -> list[Decision]:
         if now < signs.ask_at or self._is_well(signs, now):
             return []
         nonce = self._rng.getrandbits(63)
-        signs.pings = {n: at for n, at in signs.pings.items() if now - at < self._patience.silent_s}
+        signs.pings = {n: at for n, at in signs.pings.items() if now - at < self._timeouts.silent_s}
         signs.pings[nonce] = now
-        signs.ask_at = now + self._patience.hurry_s
+        signs.ask_at = now + self._timeouts.hurry_s
         return [SendPing(duty.name, duty.launch, nonce)]
 
     def _is_well(self, signs: _Signs, now: float) -> bool:
         """It has beaten just now, and answered not long ago: with hundreds of processes, pings are what costs."""
         if signs.beat_at is None or signs.pong_at is None:
             return False
-        return now - min(signs.beat_at, signs.pong_at) < WELL * self._patience.ping_s
+        return now - min(signs.beat_at, signs.pong_at) < WELL * self._timeouts.ping_s
 
     def _dead(self, duty: Watched, signs: _Signs, how: DeathKind, now: float) -> DeclareDead:
         is_early = duty.ready_s is None and duty.is_launched
@@ -328,15 +310,15 @@ class DutyWatch:
         return DeclareDead(duty.name, duty.launch, how, exit_, is_early, self._rest_s(duty, is_early), silent_s)
 
     def _rest_s(self, duty: Watched, is_early: bool) -> float:
-        patience = self._patience
+        timeouts = self._timeouts
         if is_early:
-            rest_s = min(patience.first_rest_s * 2.0 ** min(duty.early_deaths, 20), patience.longest_rest_s)
-        elif duty.ready_s is not None and duty.ready_s < patience.young_s:
-            rest_s = patience.young_rest_s
+            rest_s = min(timeouts.first_rest_s * 2.0 ** min(duty.early_deaths, 20), timeouts.longest_rest_s)
+        elif duty.ready_s is not None and duty.ready_s < timeouts.young_s:
+            rest_s = timeouts.young_rest_s
         else:
             return 0.0
         return self._spread(rest_s)
 
     def _spread(self, seconds: float) -> float:
-        part = self._patience.jitter
+        part = self._timeouts.jitter
         return seconds * self._rng.uniform(1 - part, 1 + part)

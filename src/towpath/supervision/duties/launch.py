@@ -1,14 +1,9 @@
-"""The launch that a process was started for, as its environment says it.
+"""The launch of a duty, on both sides: what a launcher starts, and how the started process makes itself known.
 
-From a duty and its launch to what a launcher starts.
-
-What keeps a process from working whose launch is not the current one.
-
-The coordinator takes each launch in the database before it tells anybody to start a process, and a process shows its
-launch there before it does anything. So of all the processes that a paused coordinator, a repeated request or a split
-network may have brought up, one can work; the others leave.
-
-How a process that was started for a duty makes itself known: behind the fence, and with an ear for pings.
+The fence keeps a process from working whose launch is not the current one. The coordinator takes each launch in the
+database before it tells anybody to start a process, and a process shows its launch there before it does anything. So of
+all the processes that a paused coordinator, a repeated request or a split network may have brought up, one can work;
+the others leave.
 """
 
 from __future__ import annotations
@@ -37,75 +32,12 @@ from towpath.supervision.launchers.launcher import LAUNCH_VARIABLE, LaunchSpec, 
 from towpath.supervision.peers.node import PingResponder
 from towpath.supervision.peers.socket import UdpSocket, open_ping_socket, told_address
 
-# What a process starts that has shown its launch belongs to that launch, and has none to show.
-SHOWN_VARIABLE = "TOWPATH_LAUNCH_SHOWN"
-
-
-@dataclass(frozen=True, slots=True)
-class GivenLaunch:
-    """Which start of which duty this process is."""
-
-    duty: str
-    launch: int
-    launch_id: str
-
-    @classmethod
-    def parse(cls, sign: str) -> GivenLaunch:
-        duty, _, rest = sign.partition(":")
-        number, _, launch_id = rest.partition(":")
-        if not duty or not launch_id or not number.isdecimal():
-            raise BadSettings(f"{LAUNCH_VARIABLE}={sign!r} is not duty:number:launch id; only launchers set it")
-        return cls(duty, int(number), launch_id)
-
-
-def given_launch() -> GivenLaunch | None:
-    """This process's launch; none when it was not started for a duty."""
-    sign = os.environ.get(LAUNCH_VARIABLE, "")
-    given = GivenLaunch.parse(sign) if sign else None
-    is_shown = given is not None and os.environ.get(SHOWN_VARIABLE) == given.launch_id
-    return None if is_shown else given
-
-
-def mark_shown(given: GivenLaunch | None) -> None:
-    """Let children see that the launch is shown; none: it is not any more."""
-    if given is None:
-        os.environ.pop(SHOWN_VARIABLE, None)
-    else:
-        os.environ[SHOWN_VARIABLE] = given.launch_id
-
-
-# A peer's own launch, and where it is to die in a test, are not its children's.
-NOT_INHERITED = frozenset({LAUNCH_VARIABLE, SHOWN_VARIABLE, crash.VARIABLE})
-
-
-def launch_spec(duty: Duty) -> LaunchSpec:
-    """What to start for the present launch of a duty."""
-    spec = duty.spec
-    if duty.launch_id is None:
-        raise ValueError(f"{duty.name} has no launch")
-    return LaunchSpec(
-        duty=duty.name,
-        launch=duty.launch,
-        launch_id=duty.launch_id,
-        command=spec.command,
-        environment=_environment(spec.environment, is_contained=spec.launcher == "docker"),
-        directory=Path(spec.directory) if spec.directory else None,
-        limits=ProcessLimits(**spec.limits),
-        image=spec.image,
-        labels={"towpath.kind": duty.kind, "towpath.host": duty.host},
-    )
-
-
-def _environment(own: Mapping[str, str], *, is_contained: bool) -> dict[str, str]:
-    """What the peer has, since it was started with the same settings; a container has only what is said of it."""
-    if is_contained:
-        return dict(own)
-    inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
-    return {**inherited, "PYTHONUNBUFFERED": "1", **own}
-
-
 logger = logging.getLogger(__name__)
 
+# What a process starts that has shown its launch belongs to that launch, and has none to show.
+SHOWN_VARIABLE = "TOWPATH_LAUNCH_SHOWN"
+# A peer's own launch, and where it is to die in a test, are not its children's.
+NOT_INHERITED = frozenset({LAUNCH_VARIABLE, SHOWN_VARIABLE, crash.VARIABLE})
 EXIT_CODE_REPLACED = 71
 ADOPT_WITHIN_S = 30.0
 ADOPT_AGAIN_S = 0.2
@@ -117,8 +49,52 @@ def leave_replaced() -> None:
     os._exit(EXIT_CODE_REPLACED)
 
 
+def enrol(
+    settings: Settings,
+    database: Database,
+    events: Events,
+    event_log: EventLog,
+    clock: Clock,
+    given: GivenLaunch,
+    kind: str,
+    pinged_at: str | None = None,
+    leave: Callable[[], None] = leave_replaced,
+) -> Enrolled:
+    """Show the launch, or leave; then register. `pinged_at` is where it answers pings by itself, as peers do."""
+    udp: UdpSocket | None = None
+    if pinged_at is None:
+        udp = open_ping_socket(settings, given.duty, events, clock)
+        pinged_at = told_address(settings, udp)
+    identity = Identity(kind, given.duty, given.launch, pinged_at)
+    process = Process(database, _named(settings.process, given.duty), clock, identity)
+    fence = Fence(database, event_log, given, process.id, leave)
+    fence.pass_through()
+    mark_shown(given)
+    process.register()
+    process.on_ready = fence.ready
+    services: list[Service] = [] if udp is None else [PingResponder(udp, given.launch, events)]
+
+    def close() -> None:
+        if udp is not None:
+            udp.close()
+        mark_shown(None)
+        fence.give_back()
+
+    return Enrolled(process, fence, services, close)
+
+
+@dataclass(frozen=True, slots=True)
+class Enrolled:
+    """A process that may do its duty."""
+
+    process: Process
+    fence: Fence
+    services: list[Service]
+    close: Callable[[], None]
+
+
 class Fence:
-    """One process's launch, held against the database."""
+    """Lets a process work only while its launch is the current one of its duty."""
 
     def __init__(
         self,
@@ -186,47 +162,62 @@ def ready_event(duty: Duty) -> Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Enrolled:
-    """A process that may do its duty."""
+class GivenLaunch:
+    """Which start of which duty this process is."""
 
-    process: Process
-    fence: Fence
-    services: list[Service]
-    close: Callable[[], None]
+    duty: str
+    launch: int
+    launch_id: str
+
+    @classmethod
+    def parse(cls, sign: str) -> GivenLaunch:
+        duty, _, rest = sign.partition(":")
+        number, _, launch_id = rest.partition(":")
+        if not duty or not launch_id or not number.isdecimal():
+            raise BadSettings(f"{LAUNCH_VARIABLE}={sign!r} is not duty:number:launch id; only launchers set it")
+        return cls(duty, int(number), launch_id)
 
 
-def enrol(
-    settings: Settings,
-    database: Database,
-    events: Events,
-    event_log: EventLog,
-    clock: Clock,
-    given: GivenLaunch,
-    kind: str,
-    pinged_at: str | None = None,
-    leave: Callable[[], None] = leave_replaced,
-) -> Enrolled:
-    """Show the launch, or leave; then register. `pinged_at` is where it answers pings by itself, as peers do."""
-    udp: UdpSocket | None = None
-    if pinged_at is None:
-        udp = open_ping_socket(settings, given.duty, events, clock)
-        pinged_at = told_address(settings, udp)
-    identity = Identity(kind, given.duty, given.launch, pinged_at)
-    process = Process(database, _named(settings.process, given.duty), clock, identity)
-    fence = Fence(database, event_log, given, process.id, leave)
-    fence.pass_through()
-    mark_shown(given)
-    process.register()
-    process.on_ready = fence.ready
-    services: list[Service] = [] if udp is None else [PingResponder(udp, given.launch, events)]
+def given_launch() -> GivenLaunch | None:
+    """This process's launch; none when it was not started for a duty."""
+    sign = os.environ.get(LAUNCH_VARIABLE, "")
+    given = GivenLaunch.parse(sign) if sign else None
+    is_shown = given is not None and os.environ.get(SHOWN_VARIABLE) == given.launch_id
+    return None if is_shown else given
 
-    def close() -> None:
-        if udp is not None:
-            udp.close()
-        mark_shown(None)
-        fence.give_back()
 
-    return Enrolled(process, fence, services, close)
+def mark_shown(given: GivenLaunch | None) -> None:
+    """Let children see that the launch is shown; none: it is not any more."""
+    if given is None:
+        os.environ.pop(SHOWN_VARIABLE, None)
+    else:
+        os.environ[SHOWN_VARIABLE] = given.launch_id
+
+
+def launch_spec(duty: Duty) -> LaunchSpec:
+    """What to start for the present launch of a duty."""
+    spec = duty.spec
+    if duty.launch_id is None:
+        raise ValueError(f"{duty.name} has no launch")
+    return LaunchSpec(
+        duty=duty.name,
+        launch=duty.launch,
+        launch_id=duty.launch_id,
+        command=spec.command,
+        environment=_environment(spec.environment, is_contained=spec.launcher == "docker"),
+        directory=Path(spec.directory) if spec.directory else None,
+        limits=ProcessLimits(**spec.limits),
+        image=spec.image,
+        labels={"towpath.kind": duty.kind, "towpath.host": duty.host},
+    )
+
+
+def _environment(own: Mapping[str, str], *, is_contained: bool) -> dict[str, str]:
+    """What the peer has, since it was started with the same settings; a container has only what is said of it."""
+    if is_contained:
+        return dict(own)
+    inherited = {name: value for name, value in os.environ.items() if name not in NOT_INHERITED}
+    return {**inherited, "PYTHONUNBUFFERED": "1", **own}
 
 
 def _named(settings: ProcessSettings, duty: str) -> ProcessSettings:

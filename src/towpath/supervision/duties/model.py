@@ -1,11 +1,4 @@
-"""A duty: a process that has to run, by name.
-
-The states of a duty and every move between them.
-
-The bell that wakes the coordinator: something about a duty has changed.
-
-How the death of a process was noticed.
-"""
+"""A duty is a process that has to run, by name: its row, its states and every move between them."""
 
 from __future__ import annotations
 
@@ -19,6 +12,8 @@ from typing import Any
 
 from towpath.core.clock import to_datetime
 from towpath.db.database import Row
+
+BELL = "supervision"  # wakes the coordinator: something about a duty has changed
 
 
 class DutyState(StrEnum):
@@ -57,6 +52,7 @@ class DutyArrow:
 
 _WAITING, _STARTING, _READY, _STOPPING, _STOPPED, _DOWN, _FAILED = DutyState
 
+
 MOVES: dict[DutyMove, DutyArrow] = {
     DutyMove.LAUNCH: DutyArrow((_WAITING, _DOWN), _STARTING),
     DutyMove.READY: DutyArrow((_STARTING,), _READY),
@@ -68,6 +64,7 @@ MOVES: dict[DutyMove, DutyArrow] = {
     DutyMove.CANCEL: DutyArrow((_WAITING, _DOWN, _FAILED), _STOPPED),
     DutyMove.WANT: DutyArrow((_STOPPED, _DOWN, _FAILED), _WAITING),
 }
+
 
 RUNNING = (*MOVES[DutyMove.STOP].sources, _STOPPING)  # they have a launch, and perhaps a process
 
@@ -171,9 +168,6 @@ class Duty:
     def from_row(cls, row: Row) -> Duty:
         name, kind, host, spec, wish, state, *rest = row
         return cls(name, kind, host, DutySpec.from_json(spec), wish, DutyState(state), *rest)
-
-
-BELL = "supervision"
 
 
 class DeathKind(StrEnum):

@@ -1,18 +1,7 @@
-"""What is done to processes on one host: started, told to stop, ended by force; and how that came out is written down.
+"""What is done to the processes of one host: they are started, told to stop, ended by force, and watched.
 
 Facts about a launch are written by whoever sees them, not only by the coordinator: they count only while that launch
 is the current one. Everything may be done again, by another process too.
-
-Sees at once when a process of this host ends, and writes it down. Every peer does this for its own host.
-
-Ends processes of this host that stand still (SIGSTOP, a debugger) for longer than two leases.
-
-Usually the coordinator is faster: such a process is silent. But one that stands still in the middle of a transaction
-keeps its locks, on SQLite the only one that there is; then no coordinator can act, and no peer can take the term. So
-every peer does this by itself, without the database: what has stood still for a whole lease is dead by the rules of
-leases, and to end a process by force is safe at any moment.
-
-The same goes for a keeper: while it stands still, nobody sees that its process has ended.
 """
 
 from __future__ import annotations
@@ -35,12 +24,17 @@ from towpath.supervision.duties.model import BELL, Duty
 from towpath.supervision.duties.store import DutyCache, DutyStore
 from towpath.supervision.launchers.launcher import Launcher, LaunchState, LaunchStatus
 
+logger = logging.getLogger(__name__)
+
 LONGEST_LINE = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+WAIT_S = 0.4  # until it looks whether there are new ones
+LOOK_S = 2.0
+LEASES = 2  # so that a coordinator that can act is faster, and says why
 
 
 class ProcessControl:
-    """Works for the duties of one host, through its launchers."""
+    """Starts, stops and kills the processes of the duties of one host, through its launchers."""
 
     def __init__(self, database: Database, launchers: Mapping[str, Launcher]) -> None:
         self._database = database
@@ -57,7 +51,8 @@ class ProcessControl:
             self._cannot(launch_id, str(error))
             return
         except LauncherAway as error:
-            self._trouble(launch_id, str(error))
+            with self._database.single() as tx:
+                self._duties.note_trouble(tx, launch_id, str(error))
             raise
         crash.here(CrashPoint.LAUNCH_STARTED)
         with self._database.transaction() as tx:
@@ -138,22 +133,15 @@ class ProcessControl:
             self._duties.note_exit(tx, launch_id, None, None)
         self._database.bells.ring([BELL])
 
-    def _trouble(self, launch_id: str, trouble: str) -> None:
-        with self._database.single() as tx:
-            self._duties.note_trouble(tx, launch_id, trouble)
-
-
-WAIT_S = 0.4  # until it looks whether there are new ones
-
 
 class ExitWatch(Service):
-    """Waits for the end of all that one launcher has started on this host; another that is away holds nobody up."""
+    """Writes down at once when a process of this host ends. A launcher that is away holds up no other's watch."""
 
-    def __init__(self, duties: DutyCache, host: str, hands: ProcessControl, launcher: str, events: Events) -> None:
+    def __init__(self, duties: DutyCache, host: str, control: ProcessControl, launcher: str, events: Events) -> None:
         super().__init__(events)
         self.name = f"exits of {launcher}"
         self._host = host
-        self._hands = hands
+        self._control = control
         self._launcher = launcher
         self._duties = duties
 
@@ -161,33 +149,34 @@ class ExitWatch(Service):
         running = {duty.handle or "": duty for duty in self._duties.all() if self._is_mine(duty)}
         if not running:
             return RoundResult(0, WAIT_S)
-        ended = self._hands.wait(running, self._launcher, WAIT_S)
+        ended = self._control.wait(running, self._launcher, WAIT_S)
         for handle in ended:
-            self._hands.note_exit(running[handle], self._hands.look(running[handle]))
+            self._control.note_exit(running[handle], self._control.look(running[handle]))
         return RoundResult(len(ended), 0)
 
     def _is_mine(self, duty: Duty) -> bool:
-        is_here = duty.host == self._host and duty.spec.launcher == self._launcher
-        return is_here and duty.is_running and duty.handle is not None and not duty.has_exited
-
-
-logger = logging.getLogger(__name__)
-
-LOOK_S = 2.0
-LEASES = 2  # so that a coordinator that can act is faster, and says why
+        return duty.spec.launcher == self._launcher and _is_kept_on(self._host, duty)
 
 
 class StoppedWatch(Service):
-    """Looks at the processes of this host's duties, as far as they are known."""
+    """Ends processes of this host that stand still (SIGSTOP, a debugger) for longer than two leases.
+
+    Usually the coordinator is faster: such a process is silent. But one that stands still in the middle of a
+    transaction keeps its locks, on SQLite the only one that there is; then no coordinator can act, and no peer can take
+    the term. So every peer does this by itself, without the database: what has stood still for a whole lease is dead by
+    the rules of leases, and to end a process by force is safe at any moment.
+
+    The same goes for a keeper: while it stands still, nobody sees that its process has ended.
+    """
 
     name = "stopped"
 
     def __init__(
-        self, duties: DutyCache, host: str, hands: ProcessControl, lease_s: float, events: Events, clock: Clock
+        self, duties: DutyCache, host: str, control: ProcessControl, lease_s: float, events: Events, clock: Clock
     ) -> None:
         super().__init__(events)
         self._host = host
-        self._hands = hands
+        self._control = control
         self._limit_s = LEASES * lease_s
         self._clock = clock
         self._duties = duties
@@ -198,29 +187,31 @@ class StoppedWatch(Service):
         with suppress(DatabaseError):  # then those that were known last
             self._duties.all()
         now = self._clock.monotonic()
-        mine = {duty.launch_id or "": duty for duty in self._duties.last if self._is_mine(duty)}
+        mine = {duty.launch_id or "": duty for duty in self._duties.last if _is_kept_on(self._host, duty)}
         self._pids = {launch_id: pids for launch_id, pids in self._pids.items() if launch_id in mine}
         still = {launch_id: duty for launch_id, duty in mine.items() if self._stands_still(launch_id, duty)}
         self._since = {launch_id: self._since.get(launch_id, now) for launch_id in still}
         late = [duty for launch_id, duty in still.items() if now - self._since[launch_id] > self._limit_s]
         for duty in late:
             logger.warning("%s has stood still for longer than %g s: it is ended", duty.name, self._limit_s)
-            self._hands.end(duty)
+            self._control.end(duty)
         return RoundResult(len(late), LOOK_S)
-
-    def _is_mine(self, duty: Duty) -> bool:
-        return duty.host == self._host and duty.is_running and duty.handle is not None and not duty.has_exited
 
     def _stands_still(self, launch_id: str, duty: Duty) -> bool:
         """Its numbers are asked for once: to ask the launcher costs more than to ask the kernel."""
         if launch_id not in self._pids:
             with suppress(LauncherError):
-                if self._hands.look(duty).pid is not None:
+                if self._control.look(duty).pid is not None:
                     self._pids[launch_id] = self._numbers(duty)
         still = {pid for pid in self._pids.get(launch_id, ()) if is_standing_still(pid)}
         # Asked again before anything is done: a number may be another's by now.
         return bool(still) and bool(still & self._numbers(duty))
 
     def _numbers(self, duty: Duty) -> set[int]:
-        looked = self._hands.look(duty)
+        looked = self._control.look(duty)
         return {pid for pid in (looked.pid, looked.keeper) if pid is not None}
+
+
+def _is_kept_on(host: str, duty: Duty) -> bool:
+    """Whether a launcher of that host has started it, and its end has not been seen."""
+    return duty.host == host and duty.is_running and duty.handle is not None and not duty.has_exited

@@ -1,9 +1,4 @@
-"""The table `duty`: what has to run, and the launch of each that may.
-
-All duties, read again only when something about them has changed: a peer looks at them several times a second.
-
-Who died, how, when that was noticed, what was freed, and when the duty was done again.
-"""
+"""The tables `duty` (what has to run, and its present launch) and `death` (who died, how, and what was freed)."""
 
 from __future__ import annotations
 
@@ -22,6 +17,7 @@ from towpath.supervision.duties.model import MOVES, DeathKind, Duty, DutyMove, D
 
 LONGEST_TROUBLE = 2_000
 LAUNCHES_KEPT = 5  # of each duty, with their logs
+READ_AGAIN_S = 5.0  # also when nothing seems to have changed: a sum may be the same by chance
 
 
 class DutyStore:
@@ -161,15 +157,8 @@ class DutyStore:
         return Duty.from_row(rows[0])
 
 
-def _short(text: str) -> str:
-    return storable(text)[:LONGEST_TROUBLE]
-
-
-READ_AGAIN_S = 5.0  # also when nothing seems to have changed: a sum may be the same by chance
-
-
 class DutyCache:
-    """Shared by the services of a peer."""
+    """All duties, read again only when something has changed: the services of a peer look several times a second."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
@@ -196,6 +185,35 @@ class DutyCache:
     def last(self) -> Sequence[Duty]:
         """As they were last read."""
         return self._duties
+
+
+class DeathStore:
+    """The table `death`, inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.supervision.duties", "deaths", database.dialect)
+
+    def record(self, tx: Transaction, death: NewDeath) -> bool:
+        """Write it down; false when it is known. One that had no process row held nothing."""
+        params: dict[str, Any] = {name: getattr(death, name) for name in NewDeath.__dataclass_fields__}
+        return bool(tx.rows(self._sql["record_death"], {**params, "freed": None if death.process_id else "{}"}))
+
+    def unfreed(self, tx: Transaction) -> list[Death]:
+        return [Death.from_row(row) for row in tx.rows(self._sql["unfreed"], {})]
+
+    def note_freed(self, tx: Transaction, seq: int, freed: Mapping[str, int]) -> None:
+        tx.run(self._sql["note_freed"], {"seq": seq, "freed": json.dumps(dict(freed))})
+
+    def note_back(self, tx: Transaction, duty: str) -> None:
+        tx.run(self._sql["note_back"], {"duty": duty})
+
+    def page(self, tx: Transaction, *, limit: int, duty: str | None = None, before: int | None = None) -> list[Death]:
+        """The newest first; `before` is the `seq` of the last one of the page before."""
+        rows = tx.rows(self._sql["list_deaths"], {"limit": limit, "duty": duty, "before": before})
+        return [Death.from_row(row) for row in rows]
+
+    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
+        return tx.run(self._sql["forget_deaths"], {"older_than": older_than_us, "limit": limit})
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,30 +294,5 @@ class Death:
         )
 
 
-class DeathStore:
-    """The table `death`, inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.supervision.duties", "deaths", database.dialect)
-
-    def record(self, tx: Transaction, death: NewDeath) -> bool:
-        """Write it down; false when it is known. One that had no process row held nothing."""
-        params: dict[str, Any] = {name: getattr(death, name) for name in NewDeath.__dataclass_fields__}
-        return bool(tx.rows(self._sql["record_death"], {**params, "freed": None if death.process_id else "{}"}))
-
-    def unfreed(self, tx: Transaction) -> list[Death]:
-        return [Death.from_row(row) for row in tx.rows(self._sql["unfreed"], {})]
-
-    def note_freed(self, tx: Transaction, seq: int, freed: Mapping[str, int]) -> None:
-        tx.run(self._sql["note_freed"], {"seq": seq, "freed": json.dumps(dict(freed))})
-
-    def note_back(self, tx: Transaction, duty: str) -> None:
-        tx.run(self._sql["note_back"], {"duty": duty})
-
-    def page(self, tx: Transaction, *, limit: int, duty: str | None = None, before: int | None = None) -> list[Death]:
-        """The newest first; `before` is the `seq` of the last one of the page before."""
-        rows = tx.rows(self._sql["list_deaths"], {"limit": limit, "duty": duty, "before": before})
-        return [Death.from_row(row) for row in rows]
-
-    def forget(self, tx: Transaction, older_than_us: int, limit: int) -> int:
-        return tx.run(self._sql["forget_deaths"], {"older_than": older_than_us, "limit": limit})
+def _short(text: str) -> str:
+    return storable(text)[:LONGEST_TROUBLE]

@@ -1,4 +1,4 @@
-"""Who coordinates: the invitation algorithm, as pure code.
+"""Who coordinates: the invitation algorithm, as pure code; and the term as an elected peer may use it.
 
 Peers form groups. Each group has a leader; a leader invites peers that are not in its group; of two leaders that meet
 the lower one surrenders with its whole group (`Rank`), so that all who can hear each other end in one group. A peer
@@ -6,16 +6,11 @@ that starts again is invited into the group that is there, and nothing is electe
 
 The machine is driven by messages and by readings of a clock, and says what to send. It knows nothing of sockets,
 threads or the database; `report` tells it under which term this peer acts. docs/explanation/supervision.md tells why it
-does what it does.
+does what it does; the chart of roles in docs/reference/supervision-states.md is held equal to `MOVES`.
 
-The roles of a peer and every move between. The chart in docs/reference/supervision-states.md is held equal.
-
-How long peers wait for each other. The defaults give a new coordinator within 3 s of the old one's death.
-
-The term as a peer may use it: what to ask the database and when, and until when its answer counts, as pure code.
-
-The lease goes by the database's time. The local clock only makes a peer stop sooner: it counts the lease from before
-it asked, and takes a tenth off for clocks that do not run alike.
+`Tenure` says what to ask the database about the term and when, and until when an answer counts. The lease goes by the
+database's time. The local clock only makes a peer stop sooner: it counts the lease from before the question, and takes
+a tenth off for clocks that do not run alike.
 """
 
 from __future__ import annotations
@@ -36,6 +31,9 @@ from towpath.supervision.election.messages import (
     Reject,
     Send,
 )
+
+QUESTIONS_KEPT = 8  # for each peer: the newest ones may still be answered
+CLOCKS_DIFFER = 0.1  # part of the lease
 
 
 class PeerRole(StrEnum):
@@ -66,6 +64,7 @@ class RoleArrow:
 
 _ELECTING, _MEMBER, _COORDINATOR = PeerRole
 
+
 MOVES: dict[RoleMove, RoleArrow] = {
     RoleMove.LEAD: RoleArrow((_ELECTING,), _COORDINATOR),
     RoleMove.SURRENDER: RoleArrow((_ELECTING, _COORDINATOR), _MEMBER),
@@ -73,9 +72,6 @@ MOVES: dict[RoleMove, RoleArrow] = {
     RoleMove.MISS: RoleArrow((_MEMBER,), _ELECTING),
     RoleMove.RESIGN: RoleArrow((_COORDINATOR,), _ELECTING),
 }
-
-
-QUESTIONS_KEPT = 8  # for each peer: the newest ones may still be answered
 
 
 class Election:
@@ -243,7 +239,7 @@ class Election:
         self._next = now + self._spread(self._timing.reinvite_s)
         return self._invite_strangers(now)
 
-    # The moves of `role.MOVES`.
+    # The moves of `MOVES`.
 
     def _move(self, move: RoleMove) -> None:
         assert self.role in MOVES[move].sources, f"{move} is no move of {self.role}"  # noqa: S101 - a bug, not input
@@ -324,6 +320,7 @@ class Election:
         return self._question
 
     def _is_above_me(self, rank: Rank) -> bool:
+        """Overridden by a broken twin of the simulation, which must be caught."""
         return rank > self.rank
 
     def _spread(self, seconds: float) -> float:
@@ -353,9 +350,6 @@ class Timing:
             raise ValueError("lease_s must be at least three times renew_s, or one slow statement loses the term")
         if not 0 <= self.jitter < 1:
             raise ValueError("jitter is a part of a wait: from 0 to less than 1")
-
-
-CLOCKS_DIFFER = 0.1  # part of the lease
 
 
 class Ask(Enum):

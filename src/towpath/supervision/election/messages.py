@@ -1,9 +1,7 @@
-"""What peers and watched processes say to each other.
+"""What peers and watched processes say to each other, and how it stands in a packet.
 
 A question carries a number that its asker gave it, and an answer carries the number of its question. So an answer
 proves only what was true after its question was asked: a late one saves nobody.
-
-Messages as bytes and back. What does not fit exactly is malformed.
 """
 
 from __future__ import annotations
@@ -12,6 +10,15 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+_RANK = struct.Struct("!Q?HH")
+_QUESTION = struct.Struct("!I")
+_PEER = struct.Struct("!H")
+_HEARTBEAT = struct.Struct("!I?")
+_OK = struct.Struct("!IQ")
+_PING = struct.Struct("!Q")
+_PONG = struct.Struct("!QQ")
+_NOBODY = 0
 
 
 class Rank(NamedTuple):
@@ -95,16 +102,6 @@ class Send:
 
     to: int
     message: Message
-
-
-_RANK = struct.Struct("!Q?HH")
-_QUESTION = struct.Struct("!I")
-_PEER = struct.Struct("!H")
-_HEARTBEAT = struct.Struct("!I?")
-_OK = struct.Struct("!IQ")
-_PING = struct.Struct("!Q")
-_PONG = struct.Struct("!QQ")
-_NOBODY = 0
 
 
 class Malformed(ValueError):

@@ -6,8 +6,6 @@
 All numbers are big-endian. The tag is the first half of an HMAC-SHA256 over all that comes before, with a key made of
 the shared secret and the name of the cluster. Boot is the time at which the sender started, the counter counts its
 packets: a packet that was seen before, or is of an earlier boot than the newest one heard, is a replay.
-
-Which packets of whom have been seen: each counts once.
 """
 
 from __future__ import annotations
@@ -24,84 +22,14 @@ from towpath.supervision.election.messages import Malformed, Message, decode_mes
 WINDOW = 1024  # packets may overtake each other by so many
 QUIET_S = 30.0  # a newer boot that is silent for so long does not rule out an older one: a clock may have been set back
 MOST_SENDERS = 4096  # the longest silent are forgotten first
-
-
-@dataclass(slots=True)
-class _Seen:
-    """The newest life of a sender: its highest counter, and which of the last `WINDOW` below it have come."""
-
-    boot: int
-    highest: int
-    bits: int
-    heard_at: float
-
-
-class ReplayWindow:
-    """A window of counters for every sender, as IPsec has it."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, _Seen] = {}
-
-    def is_new(self, sender: str, boot: int, counter: int, now: float) -> bool:
-        """Whether this packet has not come before; it has from now on."""
-        seen = self._seen.pop(sender, None)
-        if seen is None or boot > seen.boot or (boot < seen.boot and now - seen.heard_at > QUIET_S):
-            self._seen[sender] = _Seen(boot, counter, 1, now)
-            self._forget()
-            return True
-        self._seen[sender] = seen  # last in the order, since it was heard last
-        if boot < seen.boot or not self._note(seen, counter):
-            return False
-        seen.heard_at = now
-        return True
-
-    def _note(self, seen: _Seen, counter: int) -> bool:
-        ahead = counter - seen.highest
-        if ahead > 0:
-            seen.bits = ((seen.bits << ahead) | 1) & ((1 << WINDOW) - 1) if ahead < WINDOW else 1
-            seen.highest = counter
-            return True
-        bit = 1 << -ahead
-        if -ahead >= WINDOW or seen.bits & bit:
-            return False
-        seen.bits |= bit
-        return True
-
-    def _forget(self) -> None:
-        if len(self._seen) > MOST_SENDERS:
-            del self._seen[next(iter(self._seen))]
-
-
 MAGIC = b"TP"
 VERSION = 1
 LONGEST_PACKET = 1200  # fits into one frame of any network
 LONGEST_NAME = 100
 TAG_LENGTH = 16
 SHORTEST_SECRET = 16
-
 _HEAD = struct.Struct("!2sBBH8sQQ")
 _SHORTEST_PACKET = _HEAD.size + 2 + TAG_LENGTH
-
-
-class PacketRefusal(StrEnum):
-    """Why a packet is dropped."""
-
-    TRUNCATED = "truncated"  # shorter than it says, or than any packet
-    OVERSIZED = "oversized"  # longer than it says, or than any packet may be
-    MALFORMED = "malformed"  # it is no packet of ours
-    VERSION = "other version"  # its sender speaks another version of this protocol
-    CLUSTER = "other cluster"  # its sender belongs to a cluster of another name
-    SECRET = "wrong secret"  # its tag is not made with our secret  # noqa: S105 - a reason, not a secret
-    RECEIVER = "other receiver"  # it is meant for somebody else: addresses are mixed up
-    REPLAYED = "replayed"  # it was seen before, or is of an earlier life of its sender
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedPacket:
-    """A packet that is what it says it is."""
-
-    sender: str
-    message: Message
 
 
 class PacketSealer:
@@ -169,6 +97,73 @@ class PacketOpener:
         if length != len(packet):
             return PacketRefusal.TRUNCATED if length > len(packet) else PacketRefusal.OVERSIZED
         return None if cluster == self._cluster else PacketRefusal.CLUSTER
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedPacket:
+    """A packet that is what it says it is."""
+
+    sender: str
+    message: Message
+
+
+class PacketRefusal(StrEnum):
+    """Why a packet is dropped."""
+
+    TRUNCATED = "truncated"  # shorter than it says, or than any packet
+    OVERSIZED = "oversized"  # longer than it says, or than any packet may be
+    MALFORMED = "malformed"  # it is no packet of ours
+    VERSION = "other version"  # its sender speaks another version of this protocol
+    CLUSTER = "other cluster"  # its sender belongs to a cluster of another name
+    SECRET = "wrong secret"  # its tag is not made with our secret  # noqa: S105 - a reason, not a secret
+    RECEIVER = "other receiver"  # it is meant for somebody else: addresses are mixed up
+    REPLAYED = "replayed"  # it was seen before, or is of an earlier life of its sender
+
+
+class ReplayWindow:
+    """A window of counters for every sender, as IPsec has it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+
+    def is_new(self, sender: str, boot: int, counter: int, now: float) -> bool:
+        """Whether this packet has not come before; it has from now on."""
+        seen = self._seen.pop(sender, None)
+        if seen is None or boot > seen.boot or (boot < seen.boot and now - seen.heard_at > QUIET_S):
+            self._seen[sender] = _Seen(boot, counter, 1, now)
+            self._forget()
+            return True
+        self._seen[sender] = seen  # last in the order, since it was heard last
+        if boot < seen.boot or not self._note(seen, counter):
+            return False
+        seen.heard_at = now
+        return True
+
+    def _note(self, seen: _Seen, counter: int) -> bool:
+        ahead = counter - seen.highest
+        if ahead > 0:
+            seen.bits = ((seen.bits << ahead) | 1) & ((1 << WINDOW) - 1) if ahead < WINDOW else 1
+            seen.highest = counter
+            return True
+        bit = 1 << -ahead
+        if -ahead >= WINDOW or seen.bits & bit:
+            return False
+        seen.bits |= bit
+        return True
+
+    def _forget(self) -> None:
+        if len(self._seen) > MOST_SENDERS:
+            del self._seen[next(iter(self._seen))]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The newest life of a sender: its highest counter, and which of the last `WINDOW` below it have come."""
+
+    boot: int
+    highest: int
+    bits: int
+    heard_at: float
 
 
 def _key(secret: str, cluster: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Containers of a Docker Engine.
+"""Launches as containers of a Docker Engine.
 
 The name of a container says how far its launch has come, since to give a name is the only thing that an engine does for
 one of many who ask and refuses to all others:
@@ -9,13 +9,9 @@ one of many who ask and refuses to all others:
 
 Labels say which launch it is. A container is started once; the engine is told not to do it again by itself either.
 
-What a container is made from: a launch, and what all containers of a launcher have in common.
-
-The HTTP interface of a Docker Engine, over its Unix socket, as far as containers are started with it.
-
-Paths, parameters and status codes are those of the Engine's published interface. What is used of it has been the same
-since version 1.41 (Docker 20.10); of the versions that an engine takes the one that it calls its own is asked for, up
-to the newest that is known here.
+`DockerEngine` speaks the Engine's HTTP interface over its Unix socket, as far as it is needed here. Paths, parameters
+and status codes are those of the published interface, unchanged since version 1.41 (Docker 20.10). The version asked
+for is the one that the engine calls its own, up to the newest that is known here.
 """
 
 from __future__ import annotations
@@ -36,290 +32,24 @@ from urllib.parse import quote, urlencode
 
 from towpath.core.crash import CrashPoint, here
 from towpath.errors import CannotLaunch, EngineRefused, LauncherAway, StillRunning, UnknownLaunch
-from towpath.supervision.launchers.keeper_home import CPU_GRACE_S
+from towpath.supervision.launchers.keeper_home import CPU_GRACE_S, MB
 from towpath.supervision.launchers.launcher import (
-    MB,
     LaunchSpec,
     LaunchState,
     LaunchStatus,
-    LogLimits,
     ProcessLimits,
     check_launch_name,
 )
 from towpath.supervision.launchers.log_reader import LineSplitter
 
+logger = logging.getLogger(__name__)
+
 CLUSTER, DUTY, LAUNCH, LAUNCH_ID = "towpath.cluster", "towpath.duty", "towpath.launch", "towpath.launch-id"
-
-
-@dataclass(frozen=True, slots=True)
-class DockerOptions:
-    """What all containers of a launcher have in common."""
-
-    cluster: str = "towpath"
-    """Tells the containers of several Towpaths apart that share an engine."""
-    image: str = ""
-    """Of launches that name none."""
-    network: str = ""
-    """A network, or `host`; empty: the engine's own choice."""
-    mounts: tuple[str, ...] = ()
-    """As `/on/the/host:/in/the/container`, or `volume:/in/the/container`; with `:ro` only to be read."""
-    user: str = ""
-    """As `uid:gid`; empty: the image's own."""
-
-
-def container_config(spec: LaunchSpec, options: DockerOptions) -> dict[str, Any]:
-    """As the engine takes it. Raises `CannotLaunch` when there is no image."""
-    image = spec.image or options.image
-    if not image:
-        raise CannotLaunch(f"{spec.duty} cannot be started: say which image its container is made from")
-    config: dict[str, Any] = {
-        "Image": image,
-        # All of the command: what the image would put before it, or behind it, is left out.
-        "Entrypoint": list(spec.command),
-        "Cmd": [],
-        "Env": [f"{name}={value}" for name, value in spec.full_environment.items()],
-        "Labels": {**spec.labels, **_labels(spec, options)},
-        "User": options.user,
-        "Tty": False,
-        "OpenStdin": False,
-        "StopSignal": "SIGTERM",
-        "HostConfig": _host_config(spec, options),
-    }
-    if spec.directory is not None:
-        config["WorkingDir"] = str(spec.directory)
-    return config
-
-
-def _labels(spec: LaunchSpec, options: DockerOptions) -> dict[str, str]:
-    return {CLUSTER: options.cluster, DUTY: spec.duty, LAUNCH: str(spec.launch), LAUNCH_ID: spec.launch_id}
-
-
-def _host_config(spec: LaunchSpec, options: DockerOptions) -> dict[str, Any]:
-    config: dict[str, Any] = {
-        "RestartPolicy": {"Name": "no"},
-        "AutoRemove": False,
-        "Init": True,  # as the first process of a container a program would not hear SIGTERM unless it asks for it
-        "LogConfig": _log_config(spec.log),
-        **_limits(spec.limits),
-    }
-    if options.mounts:
-        config["Binds"] = list(options.mounts)
-    if options.network:
-        config["NetworkMode"] = options.network
-    return config
-
-
-def _log_config(log: LogLimits) -> dict[str, Any]:
-    return {"Type": "json-file", "Config": {"max-size": f"{log.file_mb}m", "max-file": str(log.files)}}
-
-
-def _limits(limits: ProcessLimits) -> dict[str, Any]:
-    config: dict[str, Any] = {}
-    if limits.memory_mb is not None:
-        config["Memory"] = config["MemorySwap"] = limits.memory_mb * MB
-    if limits.processes is not None:
-        config["PidsLimit"] = limits.processes
-    ulimits = []
-    if limits.cpu_s is not None:
-        ulimits.append({"Name": "cpu", "Soft": limits.cpu_s, "Hard": limits.cpu_s + CPU_GRACE_S})
-    if limits.open_files is not None:
-        ulimits.append({"Name": "nofile", "Soft": limits.open_files, "Hard": limits.open_files})
-    if ulimits:
-        config["Ulimits"] = ulimits
-    return config
-
-
 OLDEST, NEWEST = (1, 41), (1, 47)
 TIMEOUT_S = 30.0
 CHUNK = 64 << 10
 HEADER_BYTES = 8  # before each piece of a log: whose output it is, and its length
 BAD_REQUEST, NOT_FOUND, CONFLICT = 400, 404, 409
-
-
-class DockerEngine:
-    """One call a method. Raises `LauncherAway` when the engine is not there, and `EngineRefused` when it refuses."""
-
-    def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
-        self._path = path
-        self._timeout_s = timeout_s
-        self._version: str | None = None
-
-    # Containers
-
-    def create(self, name: str, config: Mapping[str, Any]) -> None:
-        self._ask("POST", "/containers/create", {"name": name}, config)
-
-    def rename(self, container: str, name: str) -> None:
-        self._ask("POST", f"{_at(container)}/rename", {"name": name})
-
-    def start(self, container: str) -> None:
-        self._ask("POST", f"{_at(container)}/start")
-
-    def restart(self, container: str, grace_s: int) -> None:
-        """Launches are never started again; this is for containers that were made by others."""
-        self._ask("POST", f"{_at(container)}/restart", {"t": grace_s}, timeout_s=self._timeout_s + grace_s)
-
-    def stop(self, container: str, grace_s: int) -> None:
-        """Returns when it has ended."""
-        self._ask("POST", f"{_at(container)}/stop", {"t": grace_s}, timeout_s=self._timeout_s + grace_s)
-
-    def kill(self, container: str) -> None:
-        self._ask("POST", f"{_at(container)}/kill", {"signal": "SIGKILL"})
-
-    def wait(self, container: str, timeout_s: float) -> None:
-        """Until it does not run."""
-        self._ask("POST", f"{_at(container)}/wait", {"condition": "not-running"}, timeout_s=timeout_s)
-
-    def remove(self, container: str) -> None:
-        self._ask("DELETE", _at(container), {"v": "true"})
-
-    def inspect(self, container: str) -> dict[str, Any] | None:
-        """All about it; None: there is none of that name."""
-        try:
-            found: dict[str, Any] = self._ask("GET", f"{_at(container)}/json")
-        except EngineRefused as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise
-        return found
-
-    def containers(self, labels: Sequence[str]) -> list[dict[str, Any]]:
-        """Those that have all of these labels, also if they do not run."""
-        found: list[dict[str, Any]] = self._ask("GET", "/containers/json", {"all": "true", **_filters(label=labels)})
-        return found
-
-    def logs(self, container: str, *, tail: str, follow: bool) -> Iterator[tuple[int, bytes]]:
-        """Pieces of its output, each with a number for whose: 1 of output, 2 of errors."""
-        path = f"{_at(container)}/logs"
-        query = {"stdout": "true", "stderr": "true", "tail": tail, "follow": str(follow).lower()}
-        with self._connected(None if follow else self._timeout_s) as connection:
-            connection.request("GET", self._url(path, query))
-            answer = _check(f"GET {path}", connection.getresponse())
-            while len(header := answer.read(HEADER_BYTES)) == HEADER_BYTES:
-                left = int.from_bytes(header[4:])
-                while left and (data := answer.read(min(left, CHUNK))):
-                    left -= len(data)
-                    yield header[0], data
-
-    @contextmanager
-    def ends(self, labels: Sequence[str]) -> Iterator[ContainerEnds]:
-        """Listen from now on to the ends of containers that have all of these labels."""
-        query = _filters(type=["container"], event=["die", "destroy"], label=labels)
-        with self._connected(self._timeout_s) as connection:
-            connection.request("GET", self._url("/events", query))
-            yield ContainerEnds(connection, _check("GET /events", connection.getresponse()))
-
-    # Asking
-
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
-        timeout_s: float | None = None,
-    ) -> Any:
-        with self._connected(timeout_s or self._timeout_s) as connection:
-            text = None if body is None else json.dumps(body)
-            connection.request(method, self._url(path, query), text, {"Content-Type": "application/json"})
-            answer = _check(f"{method} {path}", connection.getresponse()).read()
-        return json.loads(answer) if answer.strip() else None
-
-    def _url(self, path: str, query: Mapping[str, Any] | None) -> str:
-        if self._version is None:
-            self._version = self._agree()
-        return f"/v{self._version}{path}" + (f"?{urlencode(query)}" if query else "")
-
-    def _agree(self) -> str:
-        """The version that both understand."""
-        with self._connected(self._timeout_s) as connection:
-            connection.request("GET", "/version")
-            said = json.loads(_check("GET /version", connection.getresponse()).read())
-        newest, oldest = _number(said["ApiVersion"]), _number(said.get("MinAPIVersion", "1.0"))
-        if newest < OLDEST:
-            raise CannotLaunch(
-                f"the Docker Engine at {self._path} speaks version {said['ApiVersion']} of its interface; "
-                f"at least {OLDEST[0]}.{OLDEST[1]} is needed (Docker 20.10)"
-            )
-        return "{}.{}".format(*max(min(newest, NEWEST), oldest))
-
-    @contextmanager
-    def _connected(self, timeout_s: float | None) -> Iterator[http.client.HTTPConnection]:
-        """A connection for one question, whose failures say what to do."""
-        connection = _UnixConnection(self._path, timeout_s)
-        try:
-            yield connection
-        except TimeoutError as error:
-            raise LauncherAway(f"the Docker Engine at {self._path} did not answer within {timeout_s:g} s") from error
-        except PermissionError as error:
-            raise LauncherAway(
-                f"this user may not use the Docker Engine at {self._path}: add it to the socket's group (docker)"
-            ) from error
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            self._version = None  # it may come back as another one
-            raise LauncherAway(
-                f"the Docker Engine at {self._path} is away ({str(error) or type(error).__name__}); is it running?"
-            ) from error
-        finally:
-            connection.close()
-
-
-class ContainerEnds:
-    """What is heard of the ends of containers, from the moment on at which it was opened."""
-
-    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
-        self._connection = connection
-        self._answer = answer
-
-    def wait(self, timeout_s: float) -> None:
-        """Until a container ends, or the time is over."""
-        assert self._connection.sock is not None  # noqa: S101
-        self._connection.sock.settimeout(max(timeout_s, 0.001))
-        try:
-            line = self._answer.readline()
-        except TimeoutError:
-            return
-        if not line:
-            raise ConnectionResetError("it has stopped telling of the ends of containers")
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: Path, timeout_s: float | None) -> None:
-        super().__init__("docker", timeout=timeout_s)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(str(self._path))
-
-
-def _check(what: str, answer: http.client.HTTPResponse) -> http.client.HTTPResponse:
-    if answer.status < 400:
-        return answer
-    told = answer.read()
-    try:
-        says = json.loads(told)["message"]
-    except (ValueError, KeyError, TypeError):
-        says = told.decode(errors="replace").strip() or answer.reason
-    raise EngineRefused(what, answer.status, str(says))
-
-
-def _at(container: str) -> str:
-    return f"/containers/{quote(container, safe='')}"
-
-
-def _filters(**filters: Sequence[str]) -> dict[str, str]:
-    return {"filters": json.dumps({name: list(values) for name, values in filters.items()})}
-
-
-def _number(version: str) -> tuple[int, int]:
-    major, _, minor = version.partition(".")
-    return int(major), int(minor or 0)
-
-
-logger = logging.getLogger(__name__)
-
 RUNNING = ("running", "paused", "restarting")
 NEW, NEVER = "-new", "-never"
 SIGNAL_BASE, LAST_SIGNAL = 128, 64  # the engine tells a signal as an exit code
@@ -444,7 +174,8 @@ class DockerLauncher:
         name = _name(*_parse(handle))
         if self._inspect(name + NEW) is not None and self._begin(name):
             here(CrashPoint.CONTAINER_BEGUN)
-        if (found := self._inspect(name)) is not None and _is_about_to_start(found):
+        found = self._inspect(name)
+        if found is not None and found["State"]["Status"] == "created" and not _problem(found):  # about to be started
             with _if_there():
                 self._engine.rename(name, name + NEVER)
         for each in (name, name + NEVER):
@@ -499,6 +230,85 @@ class DockerLauncher:
                 raise CannotLaunch(f"{text}; rename or remove it")
 
 
+@dataclass(frozen=True, slots=True)
+class DockerOptions:
+    """What all containers of a launcher have in common."""
+
+    cluster: str = "towpath"
+    """Tells the containers of several Towpaths apart that share an engine."""
+    image: str = ""
+    """Of launches that name none."""
+    network: str = ""
+    """A network, or `host`; empty: the engine's own choice."""
+    mounts: tuple[str, ...] = ()
+    """As `/on/the/host:/in/the/container`, or `volume:/in/the/container`; with `:ro` only to be read."""
+    user: str = ""
+    """As `uid:gid`; empty: the image's own."""
+
+
+def container_config(spec: LaunchSpec, options: DockerOptions) -> dict[str, Any]:
+    """As the engine takes it. Raises `CannotLaunch` when there is no image."""
+    image = spec.image or options.image
+    if not image:
+        raise CannotLaunch(f"{spec.duty} cannot be started: say which image its container is made from")
+    config: dict[str, Any] = {
+        "Image": image,
+        # All of the command: what the image would put before it, or behind it, is left out.
+        "Entrypoint": list(spec.command),
+        "Cmd": [],
+        "Env": [f"{name}={value}" for name, value in spec.full_environment.items()],
+        "Labels": {
+            **spec.labels,
+            CLUSTER: options.cluster,
+            DUTY: spec.duty,
+            LAUNCH: str(spec.launch),
+            LAUNCH_ID: spec.launch_id,
+        },
+        "User": options.user,
+        "Tty": False,
+        "OpenStdin": False,
+        "StopSignal": "SIGTERM",
+        "HostConfig": _host_config(spec, options),
+    }
+    if spec.directory is not None:
+        config["WorkingDir"] = str(spec.directory)
+    return config
+
+
+def _host_config(spec: LaunchSpec, options: DockerOptions) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "RestartPolicy": {"Name": "no"},
+        "AutoRemove": False,
+        "Init": True,  # as the first process of a container a program would not hear SIGTERM unless it asks for it
+        "LogConfig": {
+            "Type": "json-file",
+            "Config": {"max-size": f"{spec.log.file_mb}m", "max-file": str(spec.log.files)},
+        },
+        **_limits(spec.limits),
+    }
+    if options.mounts:
+        config["Binds"] = list(options.mounts)
+    if options.network:
+        config["NetworkMode"] = options.network
+    return config
+
+
+def _limits(limits: ProcessLimits) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if limits.memory_mb is not None:
+        config["Memory"] = config["MemorySwap"] = limits.memory_mb * MB
+    if limits.processes is not None:
+        config["PidsLimit"] = limits.processes
+    ulimits = []
+    if limits.cpu_s is not None:
+        ulimits.append({"Name": "cpu", "Soft": limits.cpu_s, "Hard": limits.cpu_s + CPU_GRACE_S})
+    if limits.open_files is not None:
+        ulimits.append({"Name": "nofile", "Soft": limits.open_files, "Hard": limits.open_files})
+    if ulimits:
+        config["Ulimits"] = ulimits
+    return config
+
+
 @contextmanager
 def _if_there() -> Iterator[None]:
     """It may be gone, or have ended, since we looked."""
@@ -528,10 +338,6 @@ def _problem(found: dict[str, Any]) -> str:
     return str(state.get("Error", "")) if state.get("Status") == "created" else ""
 
 
-def _is_about_to_start(found: dict[str, Any]) -> bool:
-    return found["State"]["Status"] == "created" and not _problem(found)
-
-
 def _lines(pieces: Iterator[tuple[int, bytes]]) -> Iterator[str]:
     """Lines of output and of errors; what is written to one does not cut a line of the other."""
     streams: dict[int, LineSplitter] = {}
@@ -555,3 +361,181 @@ def _parse(handle: str) -> tuple[str, str]:
 def _handle(container: dict[str, Any]) -> str:
     labels = container["Labels"]
     return f"{labels[DUTY]}/{labels[LAUNCH_ID]}"
+
+
+class DockerEngine:
+    """One call a method. Raises `LauncherAway` when the engine is not there, and `EngineRefused` when it refuses."""
+
+    def __init__(self, path: Path, timeout_s: float = TIMEOUT_S) -> None:
+        self._path = path
+        self._timeout_s = timeout_s
+        self._version: str | None = None
+
+    # Containers
+
+    def create(self, name: str, config: Mapping[str, Any]) -> None:
+        self._ask("POST", "/containers/create", {"name": name}, config)
+
+    def rename(self, container: str, name: str) -> None:
+        self._ask("POST", f"{_at(container)}/rename", {"name": name})
+
+    def start(self, container: str) -> None:
+        self._ask("POST", f"{_at(container)}/start")
+
+    def stop(self, container: str, grace_s: int) -> None:
+        """Returns when it has ended."""
+        self._ask("POST", f"{_at(container)}/stop", {"t": grace_s}, timeout_s=self._timeout_s + grace_s)
+
+    def kill(self, container: str) -> None:
+        self._ask("POST", f"{_at(container)}/kill", {"signal": "SIGKILL"})
+
+    def wait(self, container: str, timeout_s: float) -> None:
+        """Until it does not run."""
+        self._ask("POST", f"{_at(container)}/wait", {"condition": "not-running"}, timeout_s=timeout_s)
+
+    def remove(self, container: str) -> None:
+        self._ask("DELETE", _at(container), {"v": "true"})
+
+    def inspect(self, container: str) -> dict[str, Any] | None:
+        """All about it; None: there is none of that name."""
+        try:
+            found: dict[str, Any] = self._ask("GET", f"{_at(container)}/json")
+        except EngineRefused as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise
+        return found
+
+    def containers(self, labels: Sequence[str]) -> list[dict[str, Any]]:
+        """Those that have all of these labels, also if they do not run."""
+        found: list[dict[str, Any]] = self._ask("GET", "/containers/json", {"all": "true", **_filters(label=labels)})
+        return found
+
+    def logs(self, container: str, *, tail: str, follow: bool) -> Iterator[tuple[int, bytes]]:
+        """Pieces of its output, each with a number for whose: 1 of output, 2 of errors."""
+        path = f"{_at(container)}/logs"
+        query = {"stdout": "true", "stderr": "true", "tail": tail, "follow": str(follow).lower()}
+        with self._connected(None if follow else self._timeout_s) as connection:
+            connection.request("GET", self._url(path, query))
+            answer = _check(f"GET {path}", connection.getresponse())
+            while len(header := answer.read(HEADER_BYTES)) == HEADER_BYTES:
+                left = int.from_bytes(header[4:])
+                while left and (data := answer.read(min(left, CHUNK))):
+                    left -= len(data)
+                    yield header[0], data
+
+    @contextmanager
+    def ends(self, labels: Sequence[str]) -> Iterator[ContainerEnds]:
+        """Listen from now on to the ends of containers that have all of these labels."""
+        query = _filters(type=["container"], event=["die", "destroy"], label=labels)
+        with self._connected(self._timeout_s) as connection:
+            connection.request("GET", self._url("/events", query))
+            yield ContainerEnds(connection, _check("GET /events", connection.getresponse()))
+
+    # Asking
+
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Mapping[str, Any] | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        with self._connected(timeout_s or self._timeout_s) as connection:
+            text = None if body is None else json.dumps(body)
+            connection.request(method, self._url(path, query), text, {"Content-Type": "application/json"})
+            answer = _check(f"{method} {path}", connection.getresponse()).read()
+        return json.loads(answer) if answer.strip() else None
+
+    def _url(self, path: str, query: Mapping[str, Any] | None) -> str:
+        if self._version is None:
+            self._version = self._agree()
+        return f"/v{self._version}{path}" + (f"?{urlencode(query)}" if query else "")
+
+    def _agree(self) -> str:
+        """The version that both understand."""
+        with self._connected(self._timeout_s) as connection:
+            connection.request("GET", "/version")
+            said = json.loads(_check("GET /version", connection.getresponse()).read())
+        newest, oldest = _number(said["ApiVersion"]), _number(said.get("MinAPIVersion", "1.0"))
+        if newest < OLDEST:
+            raise CannotLaunch(
+                f"the Docker Engine at {self._path} speaks version {said['ApiVersion']} of its interface; "
+                f"at least {OLDEST[0]}.{OLDEST[1]} is needed (Docker 20.10)"
+            )
+        return "{}.{}".format(*max(min(newest, NEWEST), oldest))
+
+    @contextmanager
+    def _connected(self, timeout_s: float | None) -> Iterator[http.client.HTTPConnection]:
+        """A connection for one question, whose failures say what to do."""
+        connection = _UnixConnection(self._path, timeout_s)
+        try:
+            yield connection
+        except TimeoutError as error:
+            raise LauncherAway(f"the Docker Engine at {self._path} did not answer within {timeout_s:g} s") from error
+        except PermissionError as error:
+            raise LauncherAway(
+                f"this user may not use the Docker Engine at {self._path}: add it to the socket's group (docker)"
+            ) from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._version = None  # it may come back as another one
+            raise LauncherAway(
+                f"the Docker Engine at {self._path} is away ({str(error) or type(error).__name__}); is it running?"
+            ) from error
+        finally:
+            connection.close()
+
+
+class ContainerEnds:
+    """Listens to the ends of containers, from the moment at which it was opened."""
+
+    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
+        self._connection = connection
+        self._answer = answer
+
+    def wait(self, timeout_s: float) -> None:
+        """Until a container ends, or the time is over."""
+        assert self._connection.sock is not None  # noqa: S101
+        self._connection.sock.settimeout(max(timeout_s, 0.001))
+        try:
+            line = self._answer.readline()
+        except TimeoutError:
+            return
+        if not line:
+            raise ConnectionResetError("it has stopped telling of the ends of containers")
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: Path, timeout_s: float | None) -> None:
+        super().__init__("docker", timeout=timeout_s)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def _check(what: str, answer: http.client.HTTPResponse) -> http.client.HTTPResponse:
+    if answer.status < 400:
+        return answer
+    told = answer.read()
+    try:
+        says = json.loads(told)["message"]
+    except (ValueError, KeyError, TypeError):
+        says = told.decode(errors="replace").strip() or answer.reason
+    raise EngineRefused(what, answer.status, str(says))
+
+
+def _at(container: str) -> str:
+    return f"/containers/{quote(container, safe='')}"
+
+
+def _filters(**filters: Sequence[str]) -> dict[str, str]:
+    return {"filters": json.dumps({name: list(values) for name, values in filters.items()})}
+
+
+def _number(version: str) -> tuple[int, int]:
+    major, _, minor = version.partition(".")
+    return int(major), int(minor or 0)

@@ -2,7 +2,7 @@
 
 `python -m towpath.supervision.launchers.keeper HOME`. It reads from its standard input what to start, tells on its
 standard output whether that could be done, outlives whoever started it, and ends with its process. The order of its
-acts (see `home.py` for the files):
+acts (see `keeper_home.py` for the files):
 
 1. Take the lock; who does not get it leaves, since the launch is kept. Leave too if the launch was begun before.
 2. Open the control pipe: now others can see that somebody is there. Reserve the room for the end, note our number.
@@ -31,14 +31,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from towpath.supervision.launchers.keeper_home import LONGEST_REASON, LaunchHome, LogWriter, kernel_limits
-from towpath.supervision.launchers.process_tree import boot, born, end_process_tree
+from towpath.supervision.launchers.keeper_home import LONGEST_REASON, MB, LaunchHome, LogWriter, kernel_limits
+from towpath.supervision.launchers.process_tree import END_TREE_S, boot, born, end_process_tree
 
-MB = 1 << 20
 CHUNK = 64 << 10
 LOCK_TIMEOUT_S = 2.0  # who looks after a dead keeper holds the lock for a moment
 LOOK_S = 5.0  # how often it is looked whether the home is still there
-END_KIN_S = 10.0
 REST_S = 1.0  # what has left the launch may keep its output open for ever
 PR_SET_PDEATHSIG = 1
 IS_LINUX = sys.platform == "linux"
@@ -145,7 +143,7 @@ class LaunchKeeper:
             self._kill_at = None
 
     def _bury(self) -> dict[str, Any]:
-        left = end_process_tree(self._sign, self.pid, END_KIN_S)
+        left = end_process_tree(self._sign, self.pid, END_TREE_S)
         code = self._process.wait()
         self._write_rest()
         reason = f"these of its processes do not end, not even by SIGKILL: {left}"[:LONGEST_REASON] if left else None

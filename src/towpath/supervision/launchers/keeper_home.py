@@ -9,13 +9,9 @@
     log, log.1 …  what the process wrote, the newest first
 
 No number of a process is ever believed alone: that somebody lives is known by the lock and the pipe, which the kernel
-takes from the dead. Imports the standard library only, since the keeper does.
-
-Writes the output of a process into a few files of limited size. Nothing that happens to a disk raises here.
+takes from the dead. Also here: `LogWriter`, which writes `log`, and the limits of a process as the kernel takes them.
 
 Imports the standard library only, since the keeper does.
-
-Limits of a process, as the kernel takes them. Imports the standard library only, since the keeper does.
 """
 
 from __future__ import annotations
@@ -34,6 +30,17 @@ from uuid import uuid4
 RESERVED_BYTES = 4096
 LONGEST_REASON = 2_000
 LOCK_STEP_S = 0.01
+LONGEST_LINE = 64 << 10  # by so much a file may grow too large, for the sake of a line's end
+END_OF_LINE = ord("\n")
+MB = 1 << 20
+CPU_GRACE_S = 5  # between the signal that can be caught and the one that cannot
+# Of memory: what it has taken, not what it has only put its name on, of which a Java takes gigabytes.
+_KINDS = {
+    "memory_mb": (resource.RLIMIT_DATA, MB, 0),
+    "cpu_s": (resource.RLIMIT_CPU, 1, CPU_GRACE_S),
+    "open_files": (resource.RLIMIT_NOFILE, 1, 0),
+    "processes": (resource.RLIMIT_NPROC, 1, 0),
+}
 
 
 class LaunchHome:
@@ -168,10 +175,6 @@ def _lock(lock: int, timeout_s: float) -> bool:
             return True
 
 
-LONGEST_LINE = 64 << 10  # by so much a file may grow too large, for the sake of a line's end
-END_OF_LINE = ord("\n")
-
-
 class LogWriter:
     """`log` is written to; when it is full it becomes `log.1`, that one `log.2`, and the oldest is deleted."""
 
@@ -239,24 +242,9 @@ class LogWriter:
         self._paths[0].unlink(missing_ok=True)  # with one file only it has no place to go
 
 
-MB = 1 << 20
-CPU_GRACE_S = 5  # between the signal that can be caught and the one that cannot
-
-# Of memory: what it has taken, not what it has only put its name on, of which a Java takes gigabytes.
-_KINDS = {
-    "memory_mb": (resource.RLIMIT_DATA, MB, 0),
-    "cpu_s": (resource.RLIMIT_CPU, 1, CPU_GRACE_S),
-    "open_files": (resource.RLIMIT_NOFILE, 1, 0),
-    "processes": (resource.RLIMIT_NPROC, 1, 0),
-}
-
-
 def kernel_limits(limits: Mapping[str, int | None]) -> list[tuple[int, tuple[int, int]]]:
-    """What is to be set. Raises `ValueError` for what this user may not have."""
-    return list(_kernel_limits(limits))
-
-
-def _kernel_limits(limits: Mapping[str, int | None]) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Limits of a process, as the kernel takes them. Raises `ValueError` for what this user may not have."""
+    found = []
     for name, value in limits.items():
         if value is None:
             continue
@@ -267,4 +255,5 @@ def _kernel_limits(limits: Mapping[str, int | None]) -> Iterator[tuple[int, tupl
         hard = soft + more
         if highest != resource.RLIM_INFINITY and os.geteuid() != 0:
             hard = min(hard, highest)
-        yield kind, (soft, hard)
+        found.append((kind, (soft, hard)))
+    return found

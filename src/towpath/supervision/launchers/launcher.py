@@ -1,7 +1,4 @@
-"""What every launcher can do: start processes, find them again, and know how they ended.
-
-What is to be started: one launch of one duty.
-"""
+"""What every launcher can do (start processes, find them again, know how they ended), and what it is told to start."""
 
 from __future__ import annotations
 
@@ -13,6 +10,12 @@ from pathlib import Path
 from typing import Protocol
 
 from towpath.errors import BadName, BadValue
+
+LAUNCH_VARIABLE = "TOWPATH_LAUNCH"
+"""In the environment of all that belongs to a launch: `duty:launch:launch id`."""
+LONGEST_NAME = 100
+# What both a file and a container can be called.
+_NAME = re.compile(rf"[a-zA-Z0-9][a-zA-Z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 
 
 class LaunchState(StrEnum):
@@ -107,15 +110,6 @@ class Launcher(Protocol):
 
     def handles(self) -> list[str]:
         """Of all launches that are kept here, those that have ended too."""
-
-
-LAUNCH_VARIABLE = "TOWPATH_LAUNCH"
-"""In the environment of all that belongs to a launch: `duty:launch:launch id`."""
-
-MB = 1 << 20
-LONGEST_NAME = 100
-# What both a file and a container can be called.
-_NAME = re.compile(rf"[a-zA-Z0-9][a-zA-Z0-9_.-]{{0,{LONGEST_NAME - 1}}}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 PROC = Path("/proc")
 BOOT = PROC / "sys/kernel/random/boot_id"
 STEP_S = 0.01
+END_TREE_S = 10.0  # how long the end of a launch by force may take
 _ENDED = ("Z", "X")
 # Places behind the name of the program in what the kernel tells of a process.
 _STATE, _SESSION, _FLAGS, _THREADS, _BORN, _CODE_START, _ENV_START, _ENV_END = 0, 3, 6, 17, 19, 23, 47, 48

@@ -1,10 +1,7 @@
-"""Processes of this host, each with a keeper.
+"""Launches as processes of this host, each with a keeper (`keeper.py`).
 
-Starting a keeper, and hearing from it how far it has come.
-
-Hears the end of keepers at once, of those that others have started too, without looking at each of them.
-
-What is done about a launch that has no keeper: nothing of it runs afterwards, nor ever will.
+`KeeperWatch` hears at once when a keeper ends, also one that another process has started, without looking at each of
+them. When a launch has lost its keeper, `settle` sees to it that nothing of it runs, nor ever will.
 """
 
 from __future__ import annotations
@@ -36,190 +33,12 @@ from towpath.supervision.launchers.launcher import (
     is_launch_name,
 )
 from towpath.supervision.launchers.log_reader import LogReader
-from towpath.supervision.launchers.process_tree import born, end_process_tree, session_left
+from towpath.supervision.launchers.process_tree import END_TREE_S, born, end_process_tree, session_left
 
 LOOK_S = 0.1  # how often those are looked at whose end cannot be heard
-
-
-class KeeperWatch:
-    """The living keepers that we watch, by the handle of their launch."""
-
-    def __init__(self) -> None:
-        self._lives: dict[str, int] = {}
-        self._children: set[int] = set()
-        self._lock = threading.Lock()
-
-    def adopt(self, pid: int) -> None:
-        """Remember that this process has started it, and has to take note of its end."""
-        with self._lock:
-            self._children.add(pid)
-        self._reap()
-
-    def add(self, handle: str, keeper: Mapping[str, Any] | None) -> None:
-        """Watch a keeper, if it is who it is said to be and the kernel can tell of its end."""
-        if keeper is None or not hasattr(os, "pidfd_open"):
-            return
-        try:
-            life = os.pidfd_open(keeper["keeper"])
-        except OSError:
-            return
-        # Asked after it is held: now the number cannot become another's without our knowing.
-        if born(keeper["keeper"]) != keeper["keeper_born"]:
-            os.close(life)
-            return
-        with self._lock:
-            before, self._lives[handle] = self._lives.get(handle), life
-        if before is not None:
-            os.close(before)
-
-    def wait(self, handles: Collection[str], timeout_s: float) -> list[str]:
-        """Until one of them ends: that one, and those whose end we would not hear, which have to be looked at."""
-        lives = {life: handle for handle in handles if (life := self._lives.get(handle)) is not None}
-        unheard = [handle for handle in handles if handle not in self._lives]
-        heard = [lives[life] for life in _poll(lives, min(timeout_s, LOOK_S) if unheard else timeout_s)]
-        if heard:
-            self._reap()
-        return heard + unheard
-
-    def forget(self, handle: str) -> None:
-        with self._lock:
-            life = self._lives.pop(handle, None)
-        if life is not None:
-            os.close(life)
-        self._reap()
-
-    def _reap(self) -> None:
-        """Let go those of our own that have ended, or they would stay in the list of processes."""
-        for pid in list(self._children):
-            with suppress(ChildProcessError):
-                if os.waitpid(pid, os.WNOHANG)[0] == 0:
-                    continue
-            self._children.discard(pid)
-
-
-def _poll(lives: Iterable[int], timeout_s: float) -> list[int]:
-    """Those that have ended, as soon as there is one."""
-    poll = select.poll()
-    for life in lives:
-        poll.register(life, select.POLLIN)
-    return [life for life, _ in poll.poll(max(0.0, timeout_s) * 1000)]
-
-
 KEEPER_MODULE = "towpath.supervision.launchers.keeper"
 ANSWER_TIMEOUT_S = 30.0
-
-
-def start_keeper(home: LaunchHome, spec: Mapping[str, Any], adopt: Callable[[int], None]) -> None:
-    """Start one, and wait until the launch is begun, by it or by another. `adopt` is called with its number."""
-    answers, answer = os.pipe()
-    try:
-        try:
-            adopt(_spawn(home, spec, answer))
-        finally:
-            os.close(answer)
-        here(CrashPoint.LAUNCHER_KEEPER_SPAWNED)
-        told = _read_answer(answers, ANSWER_TIMEOUT_S)
-    finally:
-        os.close(answers)
-    if told is None:
-        raise LauncherAway(f"the keeper of {home.path} did not answer within {ANSWER_TIMEOUT_S:g} s")
-    if not told and not home.has_begun:
-        raise LauncherAway(f"the keeper of {home.path} ended before it had begun{last_words(home)}")
-    if trouble := told.get("trouble"):
-        raise LauncherAway(f"{home.path} cannot be used: {trouble}")
-
-
-def _spawn(home: LaunchHome, spec: Mapping[str, Any], answer: int) -> int:
-    """Its number. It has no launch of its own: what keeps a process does not end with whoever has started it."""
-    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
-    with _in_memory(json.dumps(spec).encode()) as told:
-        actions = [
-            (os.POSIX_SPAWN_DUP2, told, 0),
-            (os.POSIX_SPAWN_DUP2, answer, 1),
-            (os.POSIX_SPAWN_OPEN, 2, str(home.errors), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
-        ]
-        try:
-            return os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-P", "-m", KEEPER_MODULE, str(home.path)],
-                environment,
-                file_actions=actions,
-                setsigmask=(),
-                setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
-            )
-        except OSError as error:
-            raise LauncherAway(f"this machine starts no more processes: {error.strerror}") from error
-
-
-@contextmanager
-def _in_memory(data: bytes) -> Iterator[int]:
-    """A file without a name, on no disk where that can be: passwords may be in it."""
-    with open(os.memfd_create("launch"), "w+b") if hasattr(os, "memfd_create") else TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
-        yield file.fileno()
-
-
-def _read_answer(pipe: int, timeout_s: float) -> dict[str, Any] | None:
-    """What the keeper says; nothing if it ended without a word; None when the time is over."""
-    told, deadline = b"", time.monotonic() + timeout_s
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    while not told.endswith(b"\n"):
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            return None
-        data = os.read(pipe, 4096)
-        if not data:
-            return {}
-        told += data
-    answer: dict[str, Any] = json.loads(told)
-    return answer
-
-
-END_KIN_S = 10.0
 SHOWN_CHARACTERS = 500
-
-
-def settle(home: LaunchHome) -> dict[str, Any]:
-    """With the lock held: whoever kept it is dead. Nothing of it runs afterwards, nor ever will; how it ended."""
-    if (end := home.end) is not None:
-        return end
-    spec, was_begun = home.told, home.has_begun
-    home.begin()
-    here(CrashPoint.SETTLE_BEGUN)
-    keeper = home.keeper or {}
-    session = session_left(keeper["pid"], keeper["born"], keeper["boot"]) if "born" in keeper else None
-    left = [] if spec is None else end_process_tree(f"{spec['variable']}={spec['sign']}", session, END_KIN_S)
-    reason = f"its keeper was killed, and it died with it{last_words(home)}"
-    if not was_begun:
-        reason = "it was ended before it had begun"
-    if left:
-        reason = f"its keeper was killed, and these of its processes do not end, not even by SIGKILL: {left}"
-    end = {"reason": reason, "ended_at": time.time()}
-    home.write_end(end)
-    return end
-
-
-def end_keeper(home: LaunchHome, timeout_s: float) -> None:
-    """One that does not do what it is told: it is stopped, or the machine is."""
-    keeper = home.keeper
-    if keeper is None or born(keeper["keeper"]) != keeper["keeper_born"]:
-        return
-    with suppress(ProcessLookupError):
-        os.kill(keeper["keeper"], signal.SIGKILL)
-    deadline = time.monotonic() + timeout_s
-    while home.is_kept and time.monotonic() < deadline:
-        time.sleep(STEP_S)
-
-
-def last_words(home: LaunchHome) -> str:
-    """What a keeper had to say before it died, if anything."""
-    with suppress(OSError):
-        if said := home.errors.read_text(errors="replace").strip():
-            return f": {said[-SHOWN_CHARACTERS:]}"
-    return ""
-
-
 KILL_TIMEOUT_S = 5.0
 TELL_TIMEOUT_S = 10.0
 STEP_S = 0.02
@@ -401,3 +220,174 @@ def _ended(end: dict[str, Any]) -> LaunchStatus:
     return LaunchStatus(
         LaunchState.ENDED, exit_code=end.get("exit_code"), signal=end.get("signal"), reason=end.get("reason")
     )
+
+
+def start_keeper(home: LaunchHome, spec: Mapping[str, Any], adopt: Callable[[int], None]) -> None:
+    """Start one, and wait until the launch is begun, by it or by another. `adopt` is called with its number."""
+    answers, answer = os.pipe()
+    try:
+        try:
+            adopt(_spawn(home, spec, answer))
+        finally:
+            os.close(answer)
+        here(CrashPoint.LAUNCHER_KEEPER_SPAWNED)
+        told = _read_answer(answers, ANSWER_TIMEOUT_S)
+    finally:
+        os.close(answers)
+    if told is None:
+        raise LauncherAway(f"the keeper of {home.path} did not answer within {ANSWER_TIMEOUT_S:g} s")
+    if not told and not home.has_begun:
+        raise LauncherAway(f"the keeper of {home.path} ended before it had begun{last_words(home)}")
+    if trouble := told.get("trouble"):
+        raise LauncherAway(f"{home.path} cannot be used: {trouble}")
+
+
+def _spawn(home: LaunchHome, spec: Mapping[str, Any], answer: int) -> int:
+    """Its number. It has no launch of its own: what keeps a process does not end with whoever has started it."""
+    environment = {name: value for name, value in os.environ.items() if name != LAUNCH_VARIABLE}
+    with _in_memory(json.dumps(spec).encode()) as told:
+        actions = [
+            (os.POSIX_SPAWN_DUP2, told, 0),
+            (os.POSIX_SPAWN_DUP2, answer, 1),
+            (os.POSIX_SPAWN_OPEN, 2, str(home.errors), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+        ]
+        try:
+            return os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-P", "-m", KEEPER_MODULE, str(home.path)],
+                environment,
+                file_actions=actions,
+                setsigmask=(),
+                setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+            )
+        except OSError as error:
+            raise LauncherAway(f"this machine starts no more processes: {error.strerror}") from error
+
+
+@contextmanager
+def _in_memory(data: bytes) -> Iterator[int]:
+    """A file without a name, on no disk where that can be: passwords may be in it."""
+    with open(os.memfd_create("launch"), "w+b") if hasattr(os, "memfd_create") else TemporaryFile() as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
+
+
+def _read_answer(pipe: int, timeout_s: float) -> dict[str, Any] | None:
+    """What the keeper says; nothing if it ended without a word; None when the time is over."""
+    told, deadline = b"", time.monotonic() + timeout_s
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    while not told.endswith(b"\n"):
+        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            return None
+        data = os.read(pipe, 4096)
+        if not data:
+            return {}
+        told += data
+    answer: dict[str, Any] = json.loads(told)
+    return answer
+
+
+class KeeperWatch:
+    """Waits for the ends of keepers, by the handle of their launch."""
+
+    def __init__(self) -> None:
+        self._lives: dict[str, int] = {}
+        self._children: set[int] = set()
+        self._lock = threading.Lock()
+
+    def adopt(self, pid: int) -> None:
+        """Remember that this process has started it, and has to take note of its end."""
+        with self._lock:
+            self._children.add(pid)
+        self._reap()
+
+    def add(self, handle: str, keeper: Mapping[str, Any] | None) -> None:
+        """Watch a keeper, if it is who it is said to be and the kernel can tell of its end."""
+        if keeper is None or not hasattr(os, "pidfd_open"):
+            return
+        try:
+            life = os.pidfd_open(keeper["keeper"])
+        except OSError:
+            return
+        # Asked after it is held: now the number cannot become another's without our knowing.
+        if born(keeper["keeper"]) != keeper["keeper_born"]:
+            os.close(life)
+            return
+        with self._lock:
+            before, self._lives[handle] = self._lives.get(handle), life
+        if before is not None:
+            os.close(before)
+
+    def wait(self, handles: Collection[str], timeout_s: float) -> list[str]:
+        """Until one of them ends: that one, and those whose end we would not hear, which have to be looked at."""
+        lives = {life: handle for handle in handles if (life := self._lives.get(handle)) is not None}
+        unheard = [handle for handle in handles if handle not in self._lives]
+        heard = [lives[life] for life in _poll(lives, min(timeout_s, LOOK_S) if unheard else timeout_s)]
+        if heard:
+            self._reap()
+        return heard + unheard
+
+    def forget(self, handle: str) -> None:
+        with self._lock:
+            life = self._lives.pop(handle, None)
+        if life is not None:
+            os.close(life)
+        self._reap()
+
+    def _reap(self) -> None:
+        """Let go those of our own that have ended, or they would stay in the list of processes."""
+        for pid in list(self._children):
+            with suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    continue
+            self._children.discard(pid)
+
+
+def _poll(lives: Iterable[int], timeout_s: float) -> list[int]:
+    """Those that have ended, as soon as there is one."""
+    poll = select.poll()
+    for life in lives:
+        poll.register(life, select.POLLIN)
+    return [life for life, _ in poll.poll(max(0.0, timeout_s) * 1000)]
+
+
+def settle(home: LaunchHome) -> dict[str, Any]:
+    """With the lock held: whoever kept it is dead. Nothing of it runs afterwards, nor ever will; how it ended."""
+    if (end := home.end) is not None:
+        return end
+    spec, was_begun = home.told, home.has_begun
+    home.begin()
+    here(CrashPoint.SETTLE_BEGUN)
+    keeper = home.keeper or {}
+    session = session_left(keeper["pid"], keeper["born"], keeper["boot"]) if "born" in keeper else None
+    left = [] if spec is None else end_process_tree(f"{spec['variable']}={spec['sign']}", session, END_TREE_S)
+    reason = f"its keeper was killed, and it died with it{last_words(home)}"
+    if not was_begun:
+        reason = "it was ended before it had begun"
+    if left:
+        reason = f"its keeper was killed, and these of its processes do not end, not even by SIGKILL: {left}"
+    end = {"reason": reason, "ended_at": time.time()}
+    home.write_end(end)
+    return end
+
+
+def end_keeper(home: LaunchHome, timeout_s: float) -> None:
+    """One that does not do what it is told: it is stopped, or the machine is."""
+    keeper = home.keeper
+    if keeper is None or born(keeper["keeper"]) != keeper["keeper_born"]:
+        return
+    with suppress(ProcessLookupError):
+        os.kill(keeper["keeper"], signal.SIGKILL)
+    deadline = time.monotonic() + timeout_s
+    while home.is_kept and time.monotonic() < deadline:
+        time.sleep(STEP_S)
+
+
+def last_words(home: LaunchHome) -> str:
+    """What a keeper had to say before it died, if anything."""
+    with suppress(OSError):
+        if said := home.errors.read_text(errors="replace").strip():
+            return f": {said[-SHOWN_CHARACTERS:]}"
+    return ""

@@ -1,12 +1,11 @@
-"""Drives the election over UDP: one thread that waits for packets and for the clock, and calls nothing that blocks.
+"""The services with which a peer takes part in the election, each in a thread of its own.
 
-Keeps the term in the database for a peer that is elected, in a thread of its own: a database may take its time.
+- `PeerNode` drives the election over UDP: it waits for packets and for the clock, and calls nothing that blocks.
+- `TermService` keeps the term in the database for a peer that is elected: a database may take its time.
+- `PeerRows` finds the other peers: they listen on any free port, and their process rows say which one.
+- `RefusedPackets` records what a socket has refused, so that the thread that receives need not wait for a database.
 
-Answers the coordinator's pings, in a thread of its own that nothing else holds up.
-
-Where the other peers are, as their process rows say: they listen on any free port, and tell which one.
-
-Writes down what a peer's socket has to tell: the thread that receives must not wait for a database.
+`PingResponder` answers the coordinator's pings in processes that are no peers.
 """
 
 from __future__ import annotations
@@ -35,35 +34,12 @@ logger = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 1.0
 HEARD_S = 2.0  # so long a peer is taken to be where its last packet came from, whatever is told of it
-
-OnPong = Callable[[str, Pong], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PeerView:
-    """What a peer knows of its group."""
-
-    me: int
-    role: PeerRole
-    coordinator: int | None
-    members: frozenset[int]
-    term: int  # of its coordinator, as far as it knows; 0: none
-
-
-class Addresses(Protocol):
-    """Where the other peers are. It finds out in a thread of its own: the election must not wait for it."""
-
-    def get(self, number: int) -> Address | None:
-        """Where one is; none while that is not known."""
-
-    def run_once(self) -> RoundResult:
-        """Find out now."""
-
-    def start(self) -> None:
-        """Find out again and again."""
-
-    def stop(self, timeout_s: float = ...) -> None:
-        """Not any more."""
+LOOKS_S = 0.05  # how soon it sees that this peer was elected, or surrendered
+WAIT_S = 1.0
+READ_EVERY_S = 1.0
+KIND = "peer"
+LOOK_S = 2.0
+KEPT = 100  # while the database is away
 
 
 class PeerNode(Service):
@@ -175,23 +151,56 @@ class PeerNode(Service):
         self.events.publish(Event(EventKind.PEER_ROLE_CHANGED, self._names[after.me], data=data))
 
 
-LOOKS_S = 0.05  # how soon it sees that this peer was elected, or surrendered
+@dataclass(frozen=True, slots=True)
+class PeerView:
+    """What a peer knows of its group."""
+
+    me: int
+    role: PeerRole
+    coordinator: int | None
+    members: frozenset[int]
+    term: int  # of its coordinator, as far as it knows; 0: none
 
 
-class TermClient(Protocol):
-    """The term in the database. Every method raises when the database does not answer."""
+class Addresses(Protocol):
+    """Where the other peers are. It finds out in a thread of its own: the election must not wait for it."""
 
-    def take(self) -> int | None:
-        """A new term; none while another's lease lasts."""
+    def get(self, number: int) -> Address | None:
+        """Where one is; none while that is not known."""
 
-    def renew(self, term: int) -> bool:
-        """Whether the lease goes on."""
+    def run_once(self) -> RoundResult:
+        """Find out now."""
 
-    def release(self, term: int) -> None:
-        """End the lease, so that another need not wait for its end."""
+    def start(self) -> None:
+        """Find out again and again."""
 
-    def read(self) -> None:
-        """Any cheap question: the database answers, so this peer could act."""
+    def stop(self, timeout_s: float = ...) -> None:
+        """Not any more."""
+
+
+class PeerRows(Service):
+    """Addresses of living peers by number. While the database is away the last ones are kept."""
+
+    name = "peer addresses"
+
+    def __init__(self, database: Database, peers: int, events: Events) -> None:
+        super().__init__(events)
+        self.longest_pause_s = READ_EVERY_S
+        self._database = database
+        self._numbers = {peer_name(number): number for number in range(1, peers + 1)}
+        self._processes = ProcessStore(database)
+        self._addresses: dict[int, Address] = {}
+
+    def get(self, number: int) -> Address | None:
+        return self._addresses.get(number)
+
+    def run_once(self) -> RoundResult:
+        with self._database.beats.glance() as tx:
+            found = self._processes.addresses(tx, KIND)
+        # The newest last: it is the one that counts when an older one of the same number is not known to be dead yet.
+        told = {self._numbers[name]: read_address(address) for name, address in found if name in self._numbers}
+        self._addresses = {**self._addresses, **told}
+        return RoundResult(len(told), READ_EVERY_S)
 
 
 class TermService(Service):
@@ -255,7 +264,20 @@ class TermService(Service):
         return None
 
 
-WAIT_S = 1.0
+class TermClient(Protocol):
+    """The term in the database. Every method raises when the database does not answer."""
+
+    def take(self) -> int | None:
+        """A new term; none while another's lease lasts."""
+
+    def renew(self, term: int) -> bool:
+        """Whether the lease goes on."""
+
+    def release(self, term: int) -> None:
+        """End the lease, so that another need not wait for its end."""
+
+    def read(self) -> None:
+        """Any cheap question: the database answers, so this peer could act."""
 
 
 class PingResponder(Service):
@@ -280,39 +302,6 @@ class PingResponder(Service):
         self._udp.wake()
 
 
-READ_EVERY_S = 1.0
-KIND = "peer"
-
-
-class PeerRows(Service):
-    """Addresses of living peers by number. While the database is away the last ones are kept."""
-
-    name = "peer addresses"
-
-    def __init__(self, database: Database, peers: int, events: Events) -> None:
-        super().__init__(events)
-        self.longest_pause_s = READ_EVERY_S
-        self._database = database
-        self._numbers = {peer_name(number): number for number in range(1, peers + 1)}
-        self._processes = ProcessStore(database)
-        self._addresses: dict[int, Address] = {}
-
-    def get(self, number: int) -> Address | None:
-        return self._addresses.get(number)
-
-    def run_once(self) -> RoundResult:
-        with self._database.beats.glance() as tx:
-            found = self._processes.addresses(tx, KIND)
-        # The newest last: it is the one that counts when an older one of the same number is not known to be dead yet.
-        told = {self._numbers[name]: read_address(address) for name, address in found if name in self._numbers}
-        self._addresses = {**self._addresses, **told}
-        return RoundResult(len(told), READ_EVERY_S)
-
-
-LOOK_S = 2.0
-KEPT = 100  # while the database is away
-
-
 class RefusedPackets(Service):
     """Keeps the events of a socket in the `event` table."""
 
@@ -333,3 +322,6 @@ class RefusedPackets(Service):
             self._waiting.popleft()
             done += 1
         return RoundResult(done, LOOK_S)
+
+
+OnPong = Callable[[str, Pong], None]

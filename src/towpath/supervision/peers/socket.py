@@ -1,10 +1,6 @@
-"""A UDP socket that takes only packets of its own cluster, and counts what it drops by reason.
+"""The UDP socket of a peer or process, the secret that signs its packets, and the names and addresses of hosts.
 
-The secret with which all that peers and processes say to each other is signed.
-
-Where a process answers pings.
-
-What this machine is called, and where it is reached.
+The socket takes only packets of its own cluster, and counts what it drops by reason.
 """
 
 from __future__ import annotations
@@ -39,24 +35,17 @@ TOLD_EVERY_S = 60.0  # of one reason and one sender
 TOLD = frozenset(
     {PacketRefusal.VERSION, PacketRefusal.CLUSTER, PacketRefusal.SECRET, PacketRefusal.RECEIVER}
 )  # somebody has to set it right
-
 Address = tuple[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ReceivedMessage:
-    """A message, who sent it, and from where."""
-
-    sender: str
-    address: Address
-    message: Message
+SQLITE_PREFIX = "sqlite:///"
+DEFAULT_FILE = Path(".towpath/secret")
+BYTES = 32
 
 
 class UdpSocket:
     """Sends and receives sealed messages. One thread receives; any thread may send and wake."""
 
     def __init__(self, bind: Address, sealer: PacketSealer, opener: PacketOpener, events: Events, clock: Clock) -> None:
-        self.counts: Counter[str] = Counter()  # sent, received, unsent, and every reason of a `Refusal`
+        self.counts: Counter[str] = Counter()  # sent, received, unsent, and every `PacketRefusal`
         self._sealer = sealer
         self._opener = opener
         self.tell: Callable[[Event], None] = events.publish
@@ -136,6 +125,15 @@ class UdpSocket:
         self.tell(Event(EventKind.PACKETS_REFUSED, address[0], why=why, data=data))
 
 
+@dataclass(frozen=True, slots=True)
+class ReceivedMessage:
+    """A message, who sent it, and from where."""
+
+    sender: str
+    address: Address
+    message: Message
+
+
 _WHAT_TO_DO = {
     PacketRefusal.VERSION: (
         "a packet of another version of the protocol: bring all hosts to the same version of Towpath"
@@ -169,9 +167,49 @@ def _drain(woken: socket.socket) -> None:
         return
 
 
-SQLITE_PREFIX = "sqlite:///"
-DEFAULT_FILE = Path(".towpath/secret")
-BYTES = 32
+def open_ping_socket(settings: Settings, name: str, events: Events, clock: Clock, port: int = 0) -> UdpSocket:
+    """A socket on which `name`, a duty, speaks with peers; on any free port if none is given."""
+    secret, cluster = secret_of(settings), settings.supervision.cluster
+    sealer = PacketSealer(secret, cluster, name, boot=time.time_ns())
+    bind = settings.supervision.listen, port
+    return UdpSocket(bind, sealer, PacketOpener(secret, cluster, name), events, clock)
+
+
+def told_address(settings: Settings, udp: UdpSocket) -> str:
+    """Under which others reach it."""
+    host, port = udp.address
+    return written_address(settings.supervision.address or host, port)
+
+
+def written_address(host: str, port: int) -> str:
+    """As it stands in a process row."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def read_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def this_host(settings: SupervisionSettings) -> str:
+    """Its label."""
+    return settings.host or socket.gethostname()
+
+
+def all_hosts(settings: SupervisionSettings) -> list[str]:
+    """The labels of all machines; the first one has what is said to run on no other."""
+    return settings.hosts or [this_host(settings)]
+
+
+def host_of_peer(settings: SupervisionSettings, number: int) -> str:
+    """On which machine a peer runs; they are dealt out in turn."""
+    hosts = all_hosts(settings)
+    return hosts[(number - 1) % len(hosts)]
+
+
+def peer_name(number: int) -> str:
+    """The duty of a peer."""
+    return f"peer-{number}"
 
 
 def secret_of(settings: Settings) -> str:
@@ -232,48 +270,3 @@ def _make(path: Path) -> None:
         raise BadSettings(
             f"the secret cannot be written to {path}: {error.strerror}; set supervision.secret"
         ) from error
-
-
-def this_host(settings: SupervisionSettings) -> str:
-    """Its label."""
-    return settings.host or socket.gethostname()
-
-
-def all_hosts(settings: SupervisionSettings) -> list[str]:
-    """The labels of all machines; the first one has what is said to run on no other."""
-    return settings.hosts or [this_host(settings)]
-
-
-def host_of_peer(settings: SupervisionSettings, number: int) -> str:
-    """On which machine a peer runs; they are dealt out in turn."""
-    hosts = all_hosts(settings)
-    return hosts[(number - 1) % len(hosts)]
-
-
-def peer_name(number: int) -> str:
-    """The duty of a peer."""
-    return f"peer-{number}"
-
-
-def written_address(host: str, port: int) -> str:
-    """As it stands in a process row."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def read_address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
-def open_ping_socket(settings: Settings, name: str, events: Events, clock: Clock, port: int = 0) -> UdpSocket:
-    """A socket on which `name`, a duty, speaks with peers; on any free port if none is given."""
-    secret, cluster = secret_of(settings), settings.supervision.cluster
-    sealer = PacketSealer(secret, cluster, name, boot=time.time_ns())
-    bind = settings.supervision.listen, port
-    return UdpSocket(bind, sealer, PacketOpener(secret, cluster, name), events, clock)
-
-
-def told_address(settings: Settings, udp: UdpSocket) -> str:
-    """Under which others reach it."""
-    host, port = udp.address
-    return written_address(settings.supervision.address or host, port)
