@@ -35,7 +35,6 @@ from towpath.testing.clock import wait_until
 from towpath.web.app import Surface, build_app
 from towpath.web.auth import SESSION
 from towpath.web.console.layout import live
-from towpath.web.console.layout import page as sharing
 from towpath.web.console.pages import PAGES
 
 BY: dict[str, Any] = {"who": "test", "why": "a test"}
@@ -588,7 +587,7 @@ def test_a_stream_too_many_is_told_to_come_later(make_visitor: MakeVisitor, monk
 def test_pages_that_ask_at_once_get_one_answer_each_session_its_own(
     make_visitor: MakeVisitor, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharing, "FRESH_S", 3600.0)
+    monkeypatch.setattr("towpath.web.console.layout.page.FRESH_S", 3600.0)
     one, two = make_visitor("viewer"), make_visitor("operator")
     first = one.get("/queue", x_live="1")
     runtime.queue.synchronous("greeter")
@@ -609,7 +608,7 @@ def test_pages_that_ask_at_once_get_one_answer_each_session_its_own(
 
 
 def test_who_asks_while_an_answer_is_made_gets_it(make_visitor: MakeVisitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharing, "FRESH_S", 3600.0)
+    monkeypatch.setattr("towpath.web.console.layout.page.FRESH_S", 3600.0)
     visitor = make_visitor("viewer")
     asked, may_answer, asked_for = [], threading.Event(), threading.Event()
     inboxes = QueueBrowser.inboxes

@@ -22,7 +22,6 @@ from towpath.actors.spawner.store import SpawnedStore
 from towpath.core.clock import to_datetime
 from towpath.runtime import Runtime
 from towpath.testing.clock import wait_until
-from towpath.web.console.actors import actors as actor_pages
 
 LAUNCH = str(uuid4())
 MODULES = {"actors": {"modules": ["tests.support.actors"]}}
@@ -231,7 +230,7 @@ def test_instances_are_listed_by_actor_and_phase(
     assert shown("?actor=sleeper&phase=sleeping") == ["sleeper:a", "sleeper:b", "sleeper:c"]
     assert shown("?actor=sleeper&phase=failed") == []
     assert viewer.get("/actors?phase=nope").status_code == 422
-    monkeypatch.setattr(actor_pages, "ROWS", 2)
+    monkeypatch.setattr("towpath.web.console.actors.actors.ROWS", 2)
     assert shown("") == ["doer:main", "sleeper:a"]
     assert 'after=sleeper%3Aa"' in viewer.text("/actors")
     assert shown("?after=sleeper%3Aa") == ["sleeper:b", "sleeper:c"]

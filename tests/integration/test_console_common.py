@@ -9,7 +9,7 @@ import pytest
 from tests.support.console import MakeVisitor, Visitor
 
 from towpath.runtime import Runtime
-from towpath.web.console.layout import lists as common_module
+from towpath.web.console.layout.lists import SharedPages
 
 COMMON = ("/", "/queue", "/queue/messages", "/events", "/desk/groups", "/processes")
 # What passes between two looks: how long ago something was, and how long it has lasted.
@@ -19,14 +19,14 @@ TIMES = re.compile(r"<time.*?</time>|\d{2}:\d{2}:\d{2}(\.\d+)?|\d+(\.\d+)? (ms|s
 @pytest.fixture(autouse=True)
 def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was made stays fresh for as long as a test takes."""
-    monkeypatch.setattr(common_module, "FRESH_S", 600.0)
+    monkeypatch.setattr("towpath.web.console.layout.lists.FRESH_S", 600.0)
 
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses of the lists that were made."""
     found: list[str] = []
-    real = common_module.SharedPages.answer
+    real = SharedPages.answer
 
     def answer(self: Any, request: Any, principal: Any, make: Any) -> Any:
         def counted(*given: Any) -> Any:
@@ -35,7 +35,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return real(self, request, principal, counted)
 
-    monkeypatch.setattr(common_module.SharedPages, "answer", answer)
+    monkeypatch.setattr(SharedPages, "answer", answer)
     return found
 
 
@@ -66,7 +66,7 @@ def test_nothing_in_it_is_of_one_person(path: str, make_visitor: MakeVisitor, ru
     ann, bob = make_visitor("operator", name="ann"), make_visitor("operator", name="bob")
     runtime.queue.operator("ann").send("greeter", "greet", {}, "ann has asked for it")
     of_ann = live(ann, path)
-    bob.app.state.common = common_module.SharedPages()
+    bob.app.state.shared_pages = SharedPages()
     of_bob = live(bob, path)
     assert TIMES.sub("", of_bob.replace(bob.token, "")) == TIMES.sub("", of_ann.replace(ann.token, ""))
 

@@ -18,7 +18,6 @@ from towpath.catalog import DataSet
 from towpath.catalog.data_sets import directory as files
 from towpath.catalog.data_sets.directory import directory_of, make_directory, place_of
 from towpath.runtime import Runtime
-from towpath.web.console import catalog as data_set_pages
 
 ORIGIN_RUN, ORIGIN_ORDER = str(uuid4()), str(uuid4())
 ORIGIN = f"harvest:main {ORIGIN_RUN} {ORIGIN_ORDER}"
@@ -73,7 +72,7 @@ def test_what_there_is(viewer: Visitor, make: Callable[..., DataSet], monkeypatc
     assert shown(viewer.text("/data-sets?state=making")) == [making.id]
     assert viewer.get("/data-sets?state=nope").status_code == 422
     assert viewer.get("/data-sets?subject=a.org").status_code == 422
-    monkeypatch.setattr(data_set_pages, "ROWS", 2)
+    monkeypatch.setattr("towpath.web.console.catalog.ROWS", 2)
     page = viewer.text("/data-sets")
     assert shown(page) == [making.id, second.id]
     older = re.search(r'href="([^"]+)" rel="next"', page)
@@ -99,7 +98,7 @@ def test_a_file_is_fetched_as_it_is(
     viewer: Visitor, make: Callable[..., DataSet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = make()
-    monkeypatch.setattr(data_set_pages, "PIECE_BYTES", 1000)
+    monkeypatch.setattr("towpath.web.console.catalog.PIECE_BYTES", 1000)
     content = os.urandom(10_001)
     (directory_of(found.place) / "pages" / 'big "ä".bin').write_bytes(content)
     page = viewer.text(f"/data-sets/{found.id}")
@@ -128,7 +127,7 @@ def test_a_file_that_grows_meanwhile_is_as_long_as_was_promised(
             more.write(b"x" * 100)
         return result
 
-    monkeypatch.setattr(data_set_pages, "open_file", then_grows)
+    monkeypatch.setattr("towpath.web.console.catalog.open_file", then_grows)
     assert viewer.get(f"/data-sets/{found.id}/files/index.json").content == b"{}"
 
 

@@ -14,7 +14,6 @@ from tests.support.sweep import sweep
 from towpath.core.clock import to_datetime
 from towpath.core.events import Event, EventKind
 from towpath.runtime import Runtime
-from towpath.web.console import queue as event_pages
 from towpath.web.console.layout.event_links import page_of
 
 
@@ -62,7 +61,7 @@ def test_events_are_found_by_kind_subject_person_and_time(visitor: Visitor, runt
 
 
 def test_pages_go_on_to_the_last_event(visitor: Visitor, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_pages, "ROWS", 3)
+    monkeypatch.setattr("towpath.web.console.queue.EVENT_ROWS", 3)
     record(runtime, *(Event(EventKind.DUTY_READY, f"duty-{number}") for number in range(8)))
     found, path = [], "/events?kind=duty_ready"
     while path:

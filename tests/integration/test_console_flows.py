@@ -16,8 +16,6 @@ from towpath.flow.delivery.positions import OffsetRange
 from towpath.flow.stage import StageState
 from towpath.flow.stage.states import StageCommandKind
 from towpath.runtime import Runtime
-from towpath.web.console.flows import actions as flow_audit_pages
-from towpath.web.console.flows import flows as flow_pages
 from towpath.web.console.flows.actions import MEANINGS
 
 AT = f"/flows/{FLOW}"
@@ -133,7 +131,7 @@ def test_charts_can_show_more_hours(visitor: Visitor, world: FlowWorld) -> None:
 
 
 def test_batches_are_turned_over_by_pages(visitor: Visitor, world: FlowWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_pages, "BATCH_ROWS", 2)
+    monkeypatch.setattr("towpath.web.console.flows.flows.BATCH_ROWS", 2)
     for _ in range(5):
         world.batch()
     seen: list[str] = []
@@ -271,7 +269,7 @@ def test_what_takes_too_long_is_left_to_the_command(
     visitor: Visitor, world: FlowWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audited(world)
-    monkeypatch.setattr(flow_audit_pages, "LONGEST_S", 1e-9)
+    monkeypatch.setattr("towpath.web.console.flows.actions.LONGEST_S", 1e-9)
     assert "towpath audit shop" in visitor.text(f"{AT}/audit?count=yes")
 
 

@@ -11,7 +11,6 @@ from tests.support.flow_world import FLOW, TOPIC, FlowWorld
 
 from towpath.log import NewRecord
 from towpath.runtime import Runtime
-from towpath.web.console.flows import topics as topic_pages
 
 AT = f"/topics/{TOPIC}"
 EXACT = b'{"n": 1.10000000000000000001, "big": 12345678901234567890}'
@@ -50,7 +49,7 @@ def test_topics_are_listed_and_found_by_name(visitor: Visitor, desk_runtime: Run
 def test_many_topics_are_turned_over_by_pages(
     visitor: Visitor, desk_runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_pages, "ROWS", 2)
+    monkeypatch.setattr("towpath.web.console.flows.topics.ROWS", 2)
     for name in "abc":
         desk_runtime.log.create_topic(name, 1)
     assert 'href="/topics?after=b" rel="next"' in visitor.text("/topics")
@@ -80,7 +79,7 @@ def test_there_is_no_such_topic(visitor: Visitor, send: Callable[..., None]) -> 
 def test_records_are_read_from_the_end_and_turned_over_both_ways(
     visitor: Visitor, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topic_pages, "RECORDS", 3)
+    monkeypatch.setattr("towpath.web.console.flows.topics.RECORDS", 3)
     send(*(b"value %d" % number for number in range(8)))
     last = visitor.text(f"{AT}/records")
     assert "value 7" in last

@@ -12,7 +12,6 @@ from tests.support.uploads import OWNER, open_upload, send_input, send_upload
 from towpath.gateway.uploads.model import SenderRequest, UploadState
 from towpath.gateway.uploads.store import UploadStore
 from towpath.runtime import Runtime
-from towpath.web.console import uploads as upload_pages
 from towpath.web.console.uploads import MEANINGS
 
 STREAM = "orders"
@@ -60,7 +59,7 @@ def test_uploads_are_listed_and_chosen(operator: Visitor, runtime: Runtime) -> N
 
 
 def test_many_are_turned_over_by_pages(operator: Visitor, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upload_pages, "ROWS", 1)
+    monkeypatch.setattr("towpath.web.console.uploads.ROWS", 1)
     first, last = open_upload(runtime, "plain", "plain"), open_upload(runtime, "plain", "plain")
     page = operator.text("/uploads")
     assert last in page

@@ -19,7 +19,6 @@ from towpath.gateway.uploads.model import SenderRequest, UploadMove
 from towpath.gateway.uploads.store import UploadStore
 from towpath.runtime import Runtime
 from towpath.web.app import build_app
-from towpath.web.gateway import results as result_stream
 
 QUERIES = ("fastest", "fares")
 ROWS = [{"id": number, "name": f"n,{number}", "fare": None if number % 3 else number / 2} for number in range(1, 8)]
@@ -136,7 +135,7 @@ def test_a_result_that_is_not_there_yet_is_empty(world: World) -> None:
 
 
 def test_a_stream_goes_on_until_the_result_is_complete(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_stream, "HEARTBEAT_S", 0.2)
+    monkeypatch.setattr("towpath.web.gateway.results.HEARTBEAT_S", 0.2)
 
     def later() -> None:
         world.write("fastest", ROWS)
@@ -248,8 +247,8 @@ def test_ids_are_read_however_they_are_written(ready: World) -> None:
 
 
 def test_one_key_does_not_take_all_streams(ready: World) -> None:
-    hall = ready.client.app.state.hall  # type: ignore[attr-defined]
-    hall.streams._most_of_one = 0
+    limits = ready.client.app.state.visitor_limits  # type: ignore[attr-defined]
+    limits.streams._most_of_one = 0
     answer = ready.get("fastest", follow="true")
     assert (answer.status_code, error_of(answer)["code"]) == (429, "too_fast")
     assert ready.get("fastest").status_code == 200

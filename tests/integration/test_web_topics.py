@@ -16,7 +16,6 @@ from towpath.desk.masks import MASK
 from towpath.flow.stage.store import StageStore
 from towpath.flow.topics import FlowTopics
 from towpath.log import NewRecord
-from towpath.operations import topics as topic_reading
 from towpath.runtime import Runtime
 
 TOPICS = f"{API}/topics"
@@ -94,7 +93,7 @@ def test_records_are_read_by_offset(
     assert [item["value"] for item in odd] == [{"base64": "//4="}, None]
     assert first.json()["items"][0]["headers"] == [["h", {"base64": "/w=="}]]
     assert first.json()["items"][0] == printed(command, "topic", "read", "orders/0/0")
-    monkeypatch.setattr(topic_reading, "MOST_BYTES", 3)
+    monkeypatch.setattr("towpath.operations.topics.MOST_BYTES", 3)
     assert offsets(viewer.get(f"{TOPICS}/orders/records", params={"offset": 0})) == [0], "large ones come alone"
 
 

@@ -147,6 +147,6 @@ def served(app: FastAPI) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        app.state.hall.ending.set()
+        app.state.visitor_limits.ending.set()
         server.should_exit = True
         thread.join(30)

@@ -40,7 +40,7 @@ def console_server(runtime: Runtime) -> Iterator[ConsoleServer]:
     """As `towpath console` has it, but for the signals, which belong to the process of the tests."""
     settings = ApiSettings(port=0)
     app = build_app(runtime, Surface.CONSOLE)
-    hall: VisitorLimits = app.state.hall
+    limits: VisitorLimits = app.state.visitor_limits
     with listen(settings) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="console")
@@ -49,6 +49,6 @@ def console_server(runtime: Runtime) -> Iterator[ConsoleServer]:
             wait_until(lambda: server.started, what="the console")
             yield ConsoleServer(runtime, address(listening, settings))
         finally:
-            hall.ending.set()
+            limits.ending.set()
             server.should_exit = True
             thread.join()

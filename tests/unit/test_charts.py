@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from towpath.flow.stage import MOVES, RESTING, StageState
-from towpath.web.console.flows.charts import PLACES, STATE_MEANINGS, flow_chart, joints, nodes_of, pilot_chart
+from towpath.web.console.flows.charts import PLACES, STATE_MEANINGS, flow_chart, joints, machine_chart, nodes_of
 from towpath.web.console.layout.charts import Bar, Point, TimeSpan, bar_chart, ceiling, figure, line_chart
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -104,7 +104,7 @@ def test_titles_and_series_are_text(name: str) -> None:
 def test_every_state_has_a_place_of_its_own_and_a_meaning() -> None:
     assert set(PLACES) == set(STATE_MEANINGS) == set(StageState)
     assert len(set(PLACES.values())) == len(StageState)
-    assert set(texts(pilot_chart(StageState.LOAD))) >= {str(state) for state in StageState} - {"load"}
+    assert set(texts(machine_chart(StageState.LOAD))) >= {str(state) for state in StageState} - {"load"}
 
 
 def test_lines_are_the_moves() -> None:
@@ -119,14 +119,14 @@ def test_lines_are_the_moves() -> None:
 
 @pytest.mark.parametrize("state", list(StageState))
 def test_only_the_present_state_is_lit(state: StageState) -> None:
-    drawn = parsed(pilot_chart(state))
+    drawn = parsed(machine_chart(state))
     lit = [each.text for each in drawn.iter("text") if each.get("class") == "lit"]
     assert lit == [f"● {state}"]  # a sign as well as a colour
     assert sum("lit" in (each.get("class") or "") for each in drawn.iter("rect")) == 1
 
 
 def test_the_way_by_which_it_came_is_marked() -> None:
-    drawn = parsed(pilot_chart(StageState.RETRY, StageState.LOAD))
+    drawn = parsed(machine_chart(StageState.RETRY, StageState.LOAD))
     assert sum(each.get("class") == "edge lit" for each in drawn.iter("path")) == 1
 
 

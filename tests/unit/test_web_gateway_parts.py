@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 
 from towpath.errors import DatabaseUnavailable, TooFast
 from towpath.gateway.outlet.service import OutletPage
-from towpath.web import middleware as incoming
-from towpath.web import visitors as places
 from towpath.web.failures import of_towpath
-from towpath.web.gateway import results as result_stream
 from towpath.web.gateway.results import Portion, StreamFailure, as_events, as_lines, portions
 from towpath.web.middleware import BodyReader, NotWhole
 from towpath.web.visitors import BURST_S, MOST_KEYS, Rate, Rates, RequestSlots, WaitingLines
@@ -133,7 +130,7 @@ def test_who_waits_in_one_line_comes_in_order(room: int) -> None:
 
 
 def test_who_gives_up_waiting_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "PATIENCE_S", 0.01)
+    monkeypatch.setattr("towpath.web.visitors.PATIENCE_S", 0.01)
     lines = WaitingLines()
 
     async def entered() -> None:
@@ -209,7 +206,7 @@ def test_what_goes_wrong_is_said_in_the_stream() -> None:
 
 
 def test_a_silent_stream_has_a_heart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(result_stream, "HEARTBEAT_S", 0.15)
+    monkeypatch.setattr("towpath.web.gateway.results.HEARTBEAT_S", 0.15)
     found = streamed([page(at=0), page(at=0), page(at=0, is_end=True)])
     assert found == b'\n["end", "c0"]\n'
     events = streamed([page(at=0), page(at=0), page(at=0, is_end=True)], as_events)
@@ -285,13 +282,13 @@ def test_a_whole_body() -> None:
 def test_a_body_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert came(b"x" * MOST, b"x") == (413, 0)
     assert came(b"x", headers={"Content-Length": str(MOST + 1)}) == (413, 0), "what comes is read, and thrown away"
-    monkeypatch.setattr(incoming, "DRAIN_BYTES", 5_000)
+    monkeypatch.setattr("towpath.web.middleware.DRAIN_BYTES", 5_000)
     assert came(*[b"x" * 1000] * 10) == (413, 5), "not for ever"
 
 
 def test_a_body_that_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(incoming, "DRAIN_S", 0.01)
+    monkeypatch.setattr("towpath.web.middleware.DRAIN_S", 0.01)
     assert came(b"ab", then="disconnect")[0] == 400
     assert came(b"ab", then="silence")[0] == 408
-    monkeypatch.setattr(incoming, "LONGEST_S", 0.0)
+    monkeypatch.setattr("towpath.web.middleware.LONGEST_S", 0.0)
     assert came(b"ab", then="silence", patience_s=60)[0] == 408, "drop by drop"

@@ -1,1 +1,1 @@
-"""One declaration for each thing that people and programs can ask for."""
+"""What people and programs can ask for: JSON shapes and bodies, shared by the command line, the API and the console."""

@@ -1,12 +1,9 @@
-"""Users, keys and the trail as they are sent and shown.
-
-Block rules for programs: one shape for the command line and the API.
-"""
+"""Users, keys, the audit trail and block rules: what is asked of them, and how they are shown as JSON."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
@@ -17,12 +14,21 @@ from towpath.access.users import User
 from towpath.blocks.rule import LONGEST_KEY, LONGEST_NAME, BlockAction, BlockMatch
 from towpath.blocks.service import Block
 from towpath.core.expression import LONGEST_TEXT
-from towpath.operations.model import RequestBody, Why
+from towpath.operations.model import Item, RequestBody, Why
 
 LONGEST_AGE_S = 100 * 365 * 86400.0
 
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 Password = Annotated[str, Field(min_length=12, max_length=1024, description="At least 12 characters.")]
+BlockName = Annotated[str | None, Field(max_length=LONGEST_NAME)]
+BlockKey = Annotated[str | None, Field(max_length=LONGEST_KEY)]
+Until = Annotated[
+    str,
+    Field(
+        max_length=40,
+        description="When the rule ends: a date such as `2027-01-31`, to its end in UTC, or a time with its zone.",
+    ),
+]
 
 
 class Me(BaseModel):
@@ -49,14 +55,7 @@ class UserOut(BaseModel):
 
     @classmethod
     def of(cls, user: User) -> UserOut:
-        return cls(
-            name=user.name,
-            role=user.role,
-            is_enabled=user.is_enabled,
-            has_password=user.has_password,
-            made_at=user.made_at,
-            disabled_at=user.disabled_at,
-        )
+        return cls.model_validate({name: getattr(user, name) for name in cls.model_fields})
 
 
 class NewUser(RequestBody):
@@ -123,6 +122,13 @@ class MadeKey(KeyOut):
     key: str = Field(repr=False)
 
 
+class MadeLink(BaseModel):
+    """Where a user chooses a password, once."""
+
+    user: str
+    path: str = Field(description="At the console's address. It is shown this once.")
+
+
 class AuditOut(BaseModel):
     """What was asked for in whose name, and what came of it."""
 
@@ -139,43 +145,6 @@ class AuditOut(BaseModel):
     @classmethod
     def of(cls, row: AuditRow) -> AuditOut:
         return cls.model_validate({name: getattr(row, name) for name in cls.model_fields})
-
-
-class MadeLink(BaseModel):
-    """Where a user chooses a password, once."""
-
-    user: str
-    path: str = Field(description="At the console's address. It is shown this once.")
-
-
-def block_item(found: Block) -> dict[str, Any]:
-    return {
-        "number": found.rule.number,
-        "state": found.state,
-        "action": found.rule.action,
-        "match": found.rule.match.to_json(),
-        "approved_by": found.approved_by,
-        "made_by": found.made_by,
-        "why": found.rule.why,
-        "since": found.since,
-        "until": found.until,
-        "withdrawn_at": found.withdrawn_at,
-        "withdrawn_by": found.withdrawn_by,
-        "withdrawn_why": found.withdrawn_why,
-        "caught": found.caught,
-        "caught_at": found.caught_at,
-    }
-
-
-BlockName = Annotated[str | None, Field(max_length=LONGEST_NAME)]
-BlockKey = Annotated[str | None, Field(max_length=LONGEST_KEY)]
-Until = Annotated[
-    str,
-    Field(
-        max_length=40,
-        description="When the rule ends: a date such as `2027-01-31`, to its end in UTC, or a time with its zone.",
-    ),
-]
 
 
 class NewBlock(RequestBody):
@@ -198,3 +167,22 @@ class NewBlock(RequestBody):
     def match(self) -> BlockMatch:
         names = ("stream", "topic", "sender", "user", "key", "prefix")
         return BlockMatch.of(where=self.where, **{name: getattr(self, name) for name in names})
+
+
+def block_item(found: Block) -> Item:
+    return {
+        "number": found.rule.number,
+        "state": found.state,
+        "action": found.rule.action,
+        "match": found.rule.match.to_json(),
+        "approved_by": found.approved_by,
+        "made_by": found.made_by,
+        "why": found.rule.why,
+        "since": found.since,
+        "until": found.until,
+        "withdrawn_at": found.withdrawn_at,
+        "withdrawn_by": found.withdrawn_by,
+        "withdrawn_why": found.withdrawn_why,
+        "caught": found.caught,
+        "caught_at": found.caught_at,
+    }

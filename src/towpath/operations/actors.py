@@ -1,13 +1,7 @@
-"""Actors and their instances for programs: one shape for the command line and the API.
+"""Actors and schedules: classes and instances as the command line and the API show them, and what is asked of them.
 
-Schedules for programs: one shape for the command line and the API.
-
-Actors as the API shows them: as the command line does with `--json`.
-
-Who may not see all fields of some flow's records is shown no fields, payloads and reasons of actors either: they quote
-records, and nobody can say where in them a field is.
-
-What is asked of actors and schedules, as it is sent.
+Fields, payloads and reasons of actors quote records, and nobody can say where in them a masked field is. So whoever may
+not see all fields of some flow's records sees none of them. The words of an abort are a person's own, and stay.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ from towpath.actors.schedules.model import LONGEST_S, SHORTEST_S, Daily, Interva
 from towpath.core.exact_json import Exact
 from towpath.desk.masks import MASK
 from towpath.operations.model import Item, RequestBody, Why
-from towpath.operations.queue import event_item, event_shown, message_item
+from towpath.operations.queue import event_item, event_shown, hidden, message_item, reason_hidden
 
 if TYPE_CHECKING:
     from towpath.actors.browser import InstanceView
@@ -33,126 +27,6 @@ if TYPE_CHECKING:
     from towpath.actors.registry import KnownClass
     from towpath.actors.schedules.model import Schedule
     from towpath.desk.masks import Masks
-
-
-def class_item(known: KnownClass, counts: Mapping[Phase, int]) -> dict[str, Any]:
-    """A class, with how many of its instances are in which phase."""
-    return {
-        "name": known.name,
-        "about": known.about,
-        "is_enabled": known.is_enabled,
-        "is_here": known.definition is not None,
-        "instances": {phase: counts.get(phase, 0) for phase in Phase},
-    }
-
-
-def instance_item(instance: Instance) -> dict[str, Any]:
-    return {
-        "name": instance.name,
-        "actor": instance.actor,
-        "instance": instance.instance,
-        "phase": instance.phase,
-        "state": instance.step,
-        "since": instance.moved_at,
-        "due_at": due_at(instance),
-        "owner": instance.owner,
-        "reason": instance.reason,
-        "abort": instance.abort,
-        "run_id": instance.run_id,
-        "head_id": instance.head_id,
-        "parent": parent_of(instance),
-        "is_tied": instance.is_tied,
-        "restarts": instance.restarts,
-    }
-
-
-def look_item(look: InstanceView, known: KnownClass | None, read: Callable[[str], Any] = json.loads) -> dict[str, Any]:
-    """An instance with what is around it; `read` is given the JSON text of fields, payloads and headers."""
-    return {
-        **instance_item(look.instance),
-        "fields": None if look.head is None else read(look.head.payload_json),
-        "resume": resume_of(look, known),
-        "failed_in": None if look.failed is None else {"state": look.failed.function, "message": look.failed.id},
-        "waits_for": [
-            {"id": each.id, "is_answered": each.is_answered, "inbox": each.inbox, "state": each.state}
-            for each in look.questions
-        ],
-        "children": [instance_item(each) for each in look.children],
-        "history": [message_item(each, read) for each in look.history],
-        "events": [event_item(each) for each in look.events],
-    }
-
-
-def resume_of(look: InstanceView, known: KnownClass | None) -> str | None:
-    """What becomes of it if its process dies, as the state that it is in declares."""
-    if known is None or not look.instance.is_live:
-        return None
-    return next((str(each["resume"]) for each in known.shape["states"] if each["name"] == look.instance.step), None)
-
-
-def due_at(instance: Instance) -> datetime | None:
-    """When it is due by the clock; who waits without a limit never is."""
-    return None if instance.due_us is None or instance.due_us >= NEVER_US else instance.due_at
-
-
-def parent_of(instance: Instance) -> str | None:
-    return None if instance.parent is None else name_of(instance.parent)
-
-
-def schedule_item(schedule: Schedule) -> dict[str, Any]:
-    return {
-        "name": schedule.name,
-        "actor": schedule.actor,
-        "instance": schedule.instance,
-        "state": schedule.state,
-        "payload": schedule.payload,
-        "when": str(schedule.rhythm),
-        "is_enabled": schedule.is_enabled,
-        "made_at": schedule.made_at,
-        "next_at": schedule.next_at,
-        "last_at": schedule.last_at,
-        "last_run": schedule.last_run,
-        "outcome": schedule.outcome,
-        "reason": schedule.reason,
-        "skipped": schedule.skipped,
-        "skip_reason": schedule.skip_reason,
-        "warning": schedule.warning,
-    }
-
-
-def class_view(
-    known: KnownClass, counts: Mapping[Phase, int], schedules: Iterable[Schedule], masks: Masks, *, may_start: bool
-) -> Item:
-    """A class with its states and schedules. A start of one that is disabled would be refused."""
-    return {
-        **class_item(known, counts),
-        "shape": known.shape,
-        "schedules": [schedule_shown(each, masks) for each in schedules if each.actor == known.name],
-        "may_start": may_start and known.is_enabled,
-    }
-
-
-def schedule_shown(schedule: Schedule, masks: Masks) -> Item:
-    item = schedule_item(schedule)
-    return {**_without_reason(item), "payload": MASK} if masks else item
-
-
-def instance_shown(instance: Instance, masks: Masks) -> Item:
-    return _without_reason(instance_item(instance)) if masks else instance_item(instance)
-
-
-def instance_view(look: InstanceView, known: KnownClass | None, masks: Masks) -> Item:
-    if not masks:
-        return {**look_item(look, known, Exact), "is_masked": False}
-    item = look_item(look, known, lambda text: MASK)
-    parts = {name: [_without_reason(each) for each in item[name]] for name in ("children", "history")}
-    events = [event_shown(each, masks) for each in look.events]
-    return {**_without_reason(item), **parts, "events": events, "is_masked": True}
-
-
-def _without_reason(item: Item) -> Item:
-    """An abort is by a person, in words of theirs, and stays."""
-    return item if item["reason"] is None else {**item, "reason": MASK}
 
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -253,3 +127,118 @@ class ChangedSchedule(RequestBody):
         if not any(each is not None for each in (self.when, self.instance, self.state, self.fields)):
             raise ValueError("say what to change: when, instance, state or fields")
         return self
+
+
+def class_view(
+    known: KnownClass, counts: Mapping[Phase, int], schedules: Iterable[Schedule], masks: Masks, *, may_start: bool
+) -> Item:
+    """A class with its states and schedules. A start of one that is disabled would be refused."""
+    return {
+        **class_item(known, counts),
+        "shape": known.shape,
+        "schedules": [schedule_shown(each, masks) for each in schedules if each.actor == known.name],
+        "may_start": may_start and known.is_enabled,
+    }
+
+
+def instance_view(look: InstanceView, known: KnownClass | None, masks: Masks) -> Item:
+    if not masks:
+        return {**look_item(look, known, Exact), "is_masked": False}
+    item = look_item(look, known, hidden)
+    parts = {name: [reason_hidden(each) for each in item[name]] for name in ("children", "history")}
+    events = [event_shown(each, masks) for each in look.events]
+    return {**reason_hidden(item), **parts, "events": events, "is_masked": True}
+
+
+def instance_shown(instance: Instance, masks: Masks) -> Item:
+    return reason_hidden(instance_item(instance)) if masks else instance_item(instance)
+
+
+def schedule_shown(schedule: Schedule, masks: Masks) -> Item:
+    item = schedule_item(schedule)
+    return {**reason_hidden(item), "payload": MASK} if masks else item
+
+
+def class_item(known: KnownClass, counts: Mapping[Phase, int]) -> Item:
+    """A class, with how many of its instances are in which phase."""
+    return {
+        "name": known.name,
+        "about": known.about,
+        "is_enabled": known.is_enabled,
+        "is_here": known.definition is not None,
+        "instances": {phase: counts.get(phase, 0) for phase in Phase},
+    }
+
+
+def instance_item(instance: Instance) -> Item:
+    return {
+        "name": instance.name,
+        "actor": instance.actor,
+        "instance": instance.instance,
+        "phase": instance.phase,
+        "state": instance.step,
+        "since": instance.moved_at,
+        "due_at": due_at(instance),
+        "owner": instance.owner,
+        "reason": instance.reason,
+        "abort": instance.abort,
+        "run_id": instance.run_id,
+        "head_id": instance.head_id,
+        "parent": parent_of(instance),
+        "is_tied": instance.is_tied,
+        "restarts": instance.restarts,
+    }
+
+
+def look_item(look: InstanceView, known: KnownClass | None, read: Callable[[str], Any] = json.loads) -> Item:
+    """An instance with what is around it; `read` is given the JSON text of fields, payloads and headers."""
+    return {
+        **instance_item(look.instance),
+        "fields": None if look.head is None else read(look.head.payload_json),
+        "resume": resume_of(look, known),
+        "failed_in": None if look.failed is None else {"state": look.failed.function, "message": look.failed.id},
+        "waits_for": [
+            {"id": each.id, "is_answered": each.is_answered, "inbox": each.inbox, "state": each.state}
+            for each in look.questions
+        ],
+        "children": [instance_item(each) for each in look.children],
+        "history": [message_item(each, read) for each in look.history],
+        "events": [event_item(each) for each in look.events],
+    }
+
+
+def resume_of(look: InstanceView, known: KnownClass | None) -> str | None:
+    """What becomes of it if its process dies, as the state that it is in declares."""
+    if known is None or not look.instance.is_live:
+        return None
+    return next((str(each["resume"]) for each in known.shape["states"] if each["name"] == look.instance.step), None)
+
+
+def due_at(instance: Instance) -> datetime | None:
+    """When it is due by the clock; who waits without a limit never is."""
+    return None if instance.due_us is None or instance.due_us >= NEVER_US else instance.due_at
+
+
+def parent_of(instance: Instance) -> str | None:
+    return None if instance.parent is None else name_of(instance.parent)
+
+
+def schedule_item(schedule: Schedule) -> Item:
+    return {
+        "name": schedule.name,
+        "actor": schedule.actor,
+        "instance": schedule.instance,
+        "state": schedule.state,
+        "payload": schedule.payload,
+        "when": str(schedule.rhythm),
+        "is_enabled": schedule.is_enabled,
+        "made_at": schedule.made_at,
+        "next_at": schedule.next_at,
+        "last_at": schedule.last_at,
+        "last_run": schedule.last_run,
+        "outcome": schedule.outcome,
+        "reason": schedule.reason,
+        "skipped": schedule.skipped,
+        "skip_reason": schedule.skip_reason,
+        "warning": schedule.warning,
+    }

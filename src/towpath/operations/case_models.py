@@ -1,4 +1,4 @@
-"""Which cases are meant, and what is to be done to them, as it is sent."""
+"""Which cases and groups are meant, and what is asked of them, as it is sent."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from towpath.desk.edits import SeenCase
 from towpath.desk.groups.model import Archive
 from towpath.errors import BadValue
 from towpath.operations.cases import ExportFormat
-from towpath.operations.model import LARGEST, MOST_ROWS, Named, RequestBody, Why
+from towpath.operations.model import LARGEST, LONGEST_DELAY_S, MOST_ROWS, Named, RequestBody, Why
 
-LONGEST_DELAY_S = 10 * 365 * 86400.0
 Number = Annotated[int, Field(ge=0, le=LARGEST)]
 CaseName = Annotated[
     str, Field(min_length=1, max_length=36, description="Its number, its id, or a unique beginning of that.")

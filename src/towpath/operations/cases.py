@@ -1,12 +1,7 @@
-"""Cases, groups, edits and jobs for programs: one shape for the command line, exports and the API.
+"""Cases, groups, edits, bulk jobs and learned corrections as the command line, exports and the API show them.
 
-Cases as JSON lines or CSV, with what went into the flow, less what the person may not see.
-
-Read in portions, each a short look of its own: an export of a million cases holds up nobody.
-
-Cases, groups and jobs as the API shows them: as the command line does with `--json`.
-
-Rules, suggestions and what rules have touched, as programs read them.
+`CaseExport` writes cases as JSON lines or CSV, with the record that went into the flow, less what the person may not
+see. It reads in portions, each a short look of its own, so that an export of a million cases holds up nobody.
 """
 
 from __future__ import annotations
@@ -42,157 +37,6 @@ if TYPE_CHECKING:
     from towpath.desk.masks import Masks
 
 
-def text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
-    """Bytes as text where they are that, else under `<name>_base64`."""
-    if value is None:
-        return {name: None}
-    try:
-        return {name: value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value).decode()}
-
-
-def case_item(case: Case) -> dict[str, Any]:
-    return {
-        "seq": case.seq,
-        "id": case.id,
-        "flow": case.flow,
-        "stage": case.stage,
-        "kind": case.kind,
-        "group": case.group_id,
-        "fingerprint": case.fingerprint,
-        "state": case.state,
-        "code": case.code,
-        "step": case.step,
-        "exception": case.exception,
-        "message": case.message,
-        "output": case.output,
-        "topic": case.topic,
-        "partition": case.partition,
-        "offset": case.offset,
-        "stop": case.stop,
-        **text_or_base64("key", case.key),
-        "error_topic": case.error_topic,
-        "error_partition": case.error_partition,
-        "error_offset": case.error_offset,
-        "attempts": case.attempts,
-        "give_backs": case.give_backs,
-        "lane": case.lane,
-        "due_at": case.due_at,
-        "behind": case.behind,
-        "assignee": case.assignee,
-        "rule": case.rule,
-        "edit": case.edit,
-        "body_bytes": case.body_bytes,
-        "first_failed_at": case.first_failed_at,
-        "failed_at": case.failed_at,
-        "moved_at": case.moved_at,
-        "settled_at": case.settled_at,
-        "settled_by": case.settled_by,
-        "settled_why": case.settled_why,
-    }
-
-
-def headers_item(headers: Headers) -> list[dict[str, Any]]:
-    return [{"name": name, **text_or_base64("value", value)} for name, value in headers]
-
-
-def attempt_item(attempt: PastAttempt) -> dict[str, Any]:
-    return {
-        "attempt": attempt.attempt,
-        "code": attempt.code,
-        "step": attempt.step,
-        "exception": attempt.exception,
-        "message": attempt.message,
-        "trace": attempt.trace,
-        "version": attempt.version,
-        "process": attempt.process,
-        "error_topic": attempt.error_topic,
-        "error_partition": attempt.error_partition,
-        "error_offset": attempt.error_offset,
-        "failed_at": attempt.failed_at,
-    }
-
-
-def edit_item(edit: Edit) -> dict[str, Any]:
-    return {
-        "edit": edit.edit,
-        "state": edit.state,
-        "who": edit.who,
-        "why": edit.why,
-        "made_at": edit.made_at,
-        "decided_by": edit.decided_by,
-        "decided_at": edit.decided_at,
-        **text_or_base64("value", edit.value),
-    }
-
-
-def done_item(done: HistoryRow) -> dict[str, Any]:
-    return {"what": done.what, "who": done.who, "why": done.why, "data": done.data, "at": done.at}
-
-
-def group_item(group: Group) -> dict[str, Any]:
-    return {
-        "id": group.id,
-        "flow": group.flow,
-        "code": group.code,
-        "step": group.step,
-        "exception": group.exception,
-        "title": group.title,
-        "state": group.state,
-        "archive": None if group.archive is None else group.archive.to_json(),
-        "assignee": group.assignee,
-        "merged_into": group.merged_into,
-        "seen": group.seen,
-        "live": group.live,
-        "cases": {state: count for state, count in sorted(group.cases.items()) if count},
-        "first_at": group.first_at,
-        "last_at": group.last_at,
-    }
-
-
-def fingerprint_item(known: KnownFingerprint) -> dict[str, Any]:
-    return {
-        "fingerprint": known.fingerprint,
-        "algorithm": known.algorithm,
-        "made_of": known.made_of,
-        "made_at": known.made_at,
-    }
-
-
-def job_item(job: BulkJob) -> dict[str, Any]:
-    return {
-        "seq": job.seq,
-        "id": job.id,
-        "name": job.name,
-        "kind": job.kind,
-        "state": job.state,
-        "selection": job.selection.to_json(),
-        "arguments": dict(job.arguments),
-        "rate_s": job.rate_s,
-        "who": job.who,
-        "why": job.why,
-        "cases": job.cases,
-        "done": job.done,
-        "refused": job.refused,
-        "left": job.left,
-        "reason": job.reason,
-        "made_at": job.made_at,
-        "begun_at": job.begun_at,
-        "ended_at": job.ended_at,
-    }
-
-
-def item_item(item: JobItem) -> dict[str, Any]:
-    return {
-        "number": item.number,
-        "case": item.case_id,
-        "state": item.state,
-        "said": item.said,
-        "done_at": item.done_at,
-    }
-
-
 PORTION = 200
 COLUMNS = (
     *("seq", "id", "flow", "stage", "kind", "state", "group", "code", "step", "exception", "message", "output"),
@@ -212,56 +56,28 @@ class ExportFormat(StrEnum):
 class CaseExport:
     """All cases of a selection, newest first, as text."""
 
-    def __init__(self, looking: CaseQueries) -> None:
-        self._looking = looking
+    def __init__(self, cases: CaseQueries) -> None:
+        self._cases = cases
 
     def lines(self, selection: CaseSelection, form: ExportFormat, *, masks: Masks = NO_MASKS) -> Iterator[str]:
         """Whole lines, each with its end. CSV begins with the names of the columns."""
-        write: Callable[[dict[str, Any]], str] = _json_line if form is ExportFormat.JSON else _csv_line
+        write: Callable[[Item], str] = _json_line if form is ExportFormat.JSON else _csv_line
         if form is ExportFormat.CSV:
             yield _csv_row(COLUMNS)
-        for case, value, headers in self._cases(selection, masks):
+        for case, value, headers in self._read(selection, masks):
             yield write({**case_item(case), **text_or_base64("value", value), "headers": headers})
 
-    def _cases(
-        self, selection: CaseSelection, masks: Masks
-    ) -> Iterator[tuple[Case, bytes | None, list[dict[str, Any]]]]:
+    def _read(self, selection: CaseSelection, masks: Masks) -> Iterator[tuple[Case, bytes | None, list[Item]]]:
         before: int | None = None
         while True:
-            page = self._looking.page(selection, limit=PORTION, before=before, masks=masks)
-            contents = self._looking.contents(page.cases, masks=masks)
+            page = self._cases.page(selection, limit=PORTION, before=before, masks=masks)
+            contents = self._cases.contents(page.cases, masks=masks)
             for case in page.cases:
                 value, headers = contents.get(case.id, (None, ()))
                 yield case, value, headers_item(headers)
             if page.next is None:
                 return
             before = page.next
-
-
-def _json_line(item: dict[str, Any]) -> str:
-    return json.dumps(item, ensure_ascii=False, default=_spell) + "\n"
-
-
-def _csv_line(item: dict[str, Any]) -> str:
-    return _csv_row([_cell(item.get(name)) for name in COLUMNS])
-
-
-def _csv_row(cells: Any) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(cells)
-    return out.getvalue()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return _spell(value)
-    if isinstance(value, str) and value.startswith(_FORMULA):
-        return f"'{value}"
-    return value
-
-
-def _spell(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def case_view(view: CaseView) -> Item:
@@ -304,7 +120,165 @@ def job_view(view: JobView) -> Item:
     }
 
 
-def rule_item(rule: CorrectionRule) -> dict[str, Any]:
+def rule_view(rule: CorrectionRule, evidence: Sequence[Evidence], touched: Sequence[Touched]) -> Item:
+    """A rule with what speaks for it, and what it has changed last."""
+    return {
+        **rule_item(rule),
+        "evidence": [
+            {"given": each.given, "value": each.value, "records": each.taken, "edits": each.edited} for each in evidence
+        ],
+        "touched": [touched_item(each) for each in touched],
+    }
+
+
+def suggestions_item(case: Case, found: Sequence[Suggestion], correction: Correction | Doubt) -> Item:
+    """What may be wrong with the record of a case, and why nothing would be done about it without asking."""
+    doubt = correction if isinstance(correction, Doubt) else None
+    return {"case": case.id, "fields": [each.to_json() for each in found], "doubt": doubt}
+
+
+def case_item(case: Case) -> Item:
+    return {
+        "seq": case.seq,
+        "id": case.id,
+        "flow": case.flow,
+        "stage": case.stage,
+        "kind": case.kind,
+        "group": case.group_id,
+        "fingerprint": case.fingerprint,
+        "state": case.state,
+        "code": case.code,
+        "step": case.step,
+        "exception": case.exception,
+        "message": case.message,
+        "output": case.output,
+        "topic": case.topic,
+        "partition": case.partition,
+        "offset": case.offset,
+        "stop": case.stop,
+        **text_or_base64("key", case.key),
+        "error_topic": case.error_topic,
+        "error_partition": case.error_partition,
+        "error_offset": case.error_offset,
+        "attempts": case.attempts,
+        "give_backs": case.give_backs,
+        "lane": case.lane,
+        "due_at": case.due_at,
+        "behind": case.behind,
+        "assignee": case.assignee,
+        "rule": case.rule,
+        "edit": case.edit,
+        "body_bytes": case.body_bytes,
+        "first_failed_at": case.first_failed_at,
+        "failed_at": case.failed_at,
+        "moved_at": case.moved_at,
+        "settled_at": case.settled_at,
+        "settled_by": case.settled_by,
+        "settled_why": case.settled_why,
+    }
+
+
+def headers_item(headers: Headers) -> list[Item]:
+    return [{"name": name, **text_or_base64("value", value)} for name, value in headers]
+
+
+def attempt_item(attempt: PastAttempt) -> Item:
+    return {
+        "attempt": attempt.attempt,
+        "code": attempt.code,
+        "step": attempt.step,
+        "exception": attempt.exception,
+        "message": attempt.message,
+        "trace": attempt.trace,
+        "version": attempt.version,
+        "process": attempt.process,
+        "error_topic": attempt.error_topic,
+        "error_partition": attempt.error_partition,
+        "error_offset": attempt.error_offset,
+        "failed_at": attempt.failed_at,
+    }
+
+
+def edit_item(edit: Edit) -> Item:
+    return {
+        "edit": edit.edit,
+        "state": edit.state,
+        "who": edit.who,
+        "why": edit.why,
+        "made_at": edit.made_at,
+        "decided_by": edit.decided_by,
+        "decided_at": edit.decided_at,
+        **text_or_base64("value", edit.value),
+    }
+
+
+def done_item(done: HistoryRow) -> Item:
+    return {"what": done.what, "who": done.who, "why": done.why, "data": done.data, "at": done.at}
+
+
+def group_item(group: Group) -> Item:
+    return {
+        "id": group.id,
+        "flow": group.flow,
+        "code": group.code,
+        "step": group.step,
+        "exception": group.exception,
+        "title": group.title,
+        "state": group.state,
+        "archive": None if group.archive is None else group.archive.to_json(),
+        "assignee": group.assignee,
+        "merged_into": group.merged_into,
+        "seen": group.seen,
+        "live": group.live,
+        "cases": {state: count for state, count in sorted(group.cases.items()) if count},
+        "first_at": group.first_at,
+        "last_at": group.last_at,
+    }
+
+
+def fingerprint_item(known: KnownFingerprint) -> Item:
+    return {
+        "fingerprint": known.fingerprint,
+        "algorithm": known.algorithm,
+        "made_of": known.made_of,
+        "made_at": known.made_at,
+    }
+
+
+def job_item(job: BulkJob) -> Item:
+    return {
+        "seq": job.seq,
+        "id": job.id,
+        "name": job.name,
+        "kind": job.kind,
+        "state": job.state,
+        "selection": job.selection.to_json(),
+        "arguments": dict(job.arguments),
+        "rate_s": job.rate_s,
+        "who": job.who,
+        "why": job.why,
+        "cases": job.cases,
+        "done": job.done,
+        "refused": job.refused,
+        "left": job.left,
+        "reason": job.reason,
+        "made_at": job.made_at,
+        "begun_at": job.begun_at,
+        "ended_at": job.ended_at,
+    }
+
+
+def item_item(item: JobItem) -> Item:
+    return {
+        "number": item.number,
+        "case": item.case_id,
+        "state": item.state,
+        "said": item.said,
+        "done_at": item.done_at,
+    }
+
+
+def rule_item(rule: CorrectionRule) -> Item:
     return {
         "rule": rule.id,
         "flow": rule.flow,
@@ -320,18 +294,7 @@ def rule_item(rule: CorrectionRule) -> dict[str, Any]:
     }
 
 
-def rule_view(rule: CorrectionRule, evidence: Sequence[Evidence], touched: Sequence[Touched]) -> dict[str, Any]:
-    """A rule with what speaks for it, and what it has changed last."""
-    return {
-        **rule_item(rule),
-        "evidence": [
-            {"given": each.given, "value": each.value, "records": each.taken, "edits": each.edited} for each in evidence
-        ],
-        "touched": [touched_item(each) for each in touched],
-    }
-
-
-def touched_item(touched: Touched) -> dict[str, Any]:
+def touched_item(touched: Touched) -> Item:
     return {
         "case": touched.case_id,
         "edit": touched.edit,
@@ -345,7 +308,37 @@ def touched_item(touched: Touched) -> dict[str, Any]:
     }
 
 
-def suggestions_item(case: Case, found: Sequence[Suggestion], correction: Correction | Doubt) -> dict[str, Any]:
-    """What may be wrong with the record of a case, and why nothing would be done about it without asking."""
-    doubt = correction if isinstance(correction, Doubt) else None
-    return {"case": case.id, "fields": [each.to_json() for each in found], "doubt": doubt}
+def text_or_base64(name: str, value: bytes | None) -> dict[str, str | None]:
+    """Bytes as text where they are that, else under `<name>_base64`."""
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode()}
+
+
+def _json_line(item: Item) -> str:
+    return json.dumps(item, ensure_ascii=False, default=_spell) + "\n"
+
+
+def _csv_line(item: Item) -> str:
+    return _csv_row([_cell(item.get(name)) for name in COLUMNS])
+
+
+def _csv_row(cells: Any) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerow(cells)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return _spell(value)
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        return f"'{value}"
+    return value
+
+
+def _spell(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,16 +1,9 @@
-"""Data sets for programs: one shape for the command line and the API.
-
-Complaints for programs: one shape for the command line and the API.
-
-Complaints and what is done about them, as they are sent.
-
-What is shown of notices, and trying a target: the same for programs and on the page.
-"""
+"""Data sets, complaints and notices: what is asked of them, and how they are shown as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
@@ -24,61 +17,6 @@ from towpath.notify.model import StoredNotice, TargetDelivery
 from towpath.notify.service import NotificationTarget, NotifyService
 from towpath.operations.access import Until
 from towpath.operations.model import LARGEST, Item, Reason, RequestBody
-
-
-def data_set_item(found: DataSet) -> dict[str, Any]:
-    return {
-        "id": found.id,
-        "kind": found.kind,
-        "subject": found.subject,
-        "origin": found.origin,
-        "place": found.place,
-        "state": found.state,
-        "records": found.records,
-        "bytes": found.bytes,
-        "facts": dict(found.facts),
-        "reason": found.reason,
-        "begun_at": found.begun_at,
-        "ready_at": found.ready_at,
-        "deleted_at": found.deleted_at,
-    }
-
-
-def lineage_item(lineage: Lineage) -> dict[str, Any]:
-    """One of them with its family."""
-    return {
-        **data_set_item(lineage.data_set),
-        "parents": [data_set_item(each) for each in lineage.parents],
-        "children": [data_set_item(each) for each in lineage.children],
-    }
-
-
-def complaint_item(found: Complaint, *, shows_contact: bool = True) -> dict[str, Any]:
-    """Who may not act on it need not know who has made it."""
-    about, origin = found.about, found.origin
-    return {
-        "number": found.number,
-        "state": found.state,
-        "target": about.target,
-        "document": about.document,
-        "flow": about.flow,
-        "text": about.said,
-        "contact": about.contact if shows_contact else None,
-        "made_by": found.made_by,
-        "made_at": found.made_at,
-        "record": None
-        if origin is None
-        else {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
-        "taken_by": found.taken_by,
-        "taken_at": found.taken_at,
-        "outcome": found.outcome,
-        "rule": found.rule,
-        "settled_by": found.settled_by,
-        "settled_at": found.settled_at,
-        "why": found.why,
-        "reply": found.reply,
-    }
-
 
 Reply = Annotated[str, Field(min_length=1, max_length=LONGEST_REPLY, description="What its reader may be told.")]
 
@@ -129,6 +67,60 @@ class Rerun(Reason):
     reply: Reply | None = None
 
 
+def complaint_item(found: Complaint, *, shows_contact: bool = True) -> Item:
+    """Who may not act on it need not know who has made it."""
+    about, origin = found.about, found.origin
+    return {
+        "number": found.number,
+        "state": found.state,
+        "target": about.target,
+        "document": about.document,
+        "flow": about.flow,
+        "text": about.said,
+        "contact": about.contact if shows_contact else None,
+        "made_by": found.made_by,
+        "made_at": found.made_at,
+        "record": None
+        if origin is None
+        else {"topic": origin.topic, "partition": origin.partition, "offset": origin.offset},
+        "taken_by": found.taken_by,
+        "taken_at": found.taken_at,
+        "outcome": found.outcome,
+        "rule": found.rule,
+        "settled_by": found.settled_by,
+        "settled_at": found.settled_at,
+        "why": found.why,
+        "reply": found.reply,
+    }
+
+
+def data_set_item(found: DataSet) -> Item:
+    return {
+        "id": found.id,
+        "kind": found.kind,
+        "subject": found.subject,
+        "origin": found.origin,
+        "place": found.place,
+        "state": found.state,
+        "records": found.records,
+        "bytes": found.bytes,
+        "facts": dict(found.facts),
+        "reason": found.reason,
+        "begun_at": found.begun_at,
+        "ready_at": found.ready_at,
+        "deleted_at": found.deleted_at,
+    }
+
+
+def lineage_item(lineage: Lineage) -> Item:
+    """One of them with its family."""
+    return {
+        **data_set_item(lineage.data_set),
+        "parents": [data_set_item(each) for each in lineage.parents],
+        "children": [data_set_item(each) for each in lineage.children],
+    }
+
+
 class TargetTrial(BaseModel):
     """Whether a target has taken a message for trial, and under which id; if it has not, why."""
 
@@ -146,16 +138,16 @@ def tried(notify: NotifyService, target: str) -> TargetTrial:
         return TargetTrial(target=target, is_delivered=False, id=None, reason=str(error))
 
 
+def notice_item(notice: StoredNotice, masks: Masks) -> Item:
+    return asdict(seen(notice, masks))
+
+
 def seen(notice: StoredNotice, masks: Masks) -> StoredNotice:
     """What is said of a group quotes its title, which is the message of an error."""
     said = notice.data.get("title")
     if not (isinstance(said, str) and said and masks.of(str(notice.data.get("flow", "")))):
         return notice
     return replace(notice, title=notice.title.replace(said, MASK), data={**notice.data, "title": MASK})
-
-
-def notice_item(notice: StoredNotice, masks: Masks) -> Item:
-    return asdict(seen(notice, masks))
 
 
 def target_item(target: NotificationTarget, delivery: TargetDelivery) -> Item:

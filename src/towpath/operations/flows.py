@@ -1,18 +1,12 @@
-"""Stages, batches and gaps for programs: one shape for the command line and the API.
+"""Flows: what is asked of them, and stages, batches and gaps as the command line and the API show them.
 
-Flows as the API shows them: as the command line does with `--json`.
-
-What is said about an error quotes records. Nobody can tell what of it is hidden in them, so that whoever may not see
-all fields of a flow's records is not shown it.
-
-What is asked of flows, as it is sent, and pages of what is answered.
+Messages of errors quote records, and nobody can tell which part of one is masked. So whoever may not see all fields of
+a flow's records sees neither why a stage waits or rests nor the message of its last error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, Field
@@ -26,182 +20,18 @@ from towpath.flow.stage.history import lag_points
 from towpath.operations.model import Item, Named, RequestBody, Why
 
 if TYPE_CHECKING:
-    from towpath.desk.desk import Desk
     from towpath.desk.masks import Mask, Masks
-    from towpath.desk.record_queries import CaseTrace
-    from towpath.flow.audit.trace import Trace, TracedFailure
     from towpath.flow.delivery.ledger import Batch, Gap
     from towpath.flow.stage import StageMachine
     from towpath.flow.stage.history import BatchHistory
     from towpath.flow.stage.status import StageStatus
 
 
-_OF_GAP = (
-    "stage",
-    "generation",
-    "topic",
-    "topic_id",
-    "partition",
-    "start",
-    "stop",
-    "reason",
-    "batch_id",
-    "noticed_at",
-)
-
-
-def stage_item(look: StageStatus) -> dict[str, Any]:
-    """A stage: what it is doing, how far it is, and who runs it."""
-    stage, sample = look.stage, look.stage.sample
-    wish = stage.wish
-    return {
-        "flow": stage.flow,
-        "stage": stage.name,
-        **_pilot_item(stage.pilot),
-        "is_idle": look.state != stage.pilot.state,
-        "generation": stage.generation,
-        "owner": stage.owner,
-        "is_run": look.is_run,
-        "runner": look.runner,
-        "pid": look.owner.pid if look.owner else None,
-        "host": look.owner.host if look.owner else None,
-        "rate": sample.get("rate", 0.0) if look.is_run else 0.0,
-        "lag": sample.get("lag"),
-        "partitions": sample.get("partitions", []),
-        "wish": {"kind": wish.kind, "who": wish.who, "why": wish.why, "at": wish.at} if wish else None,
-        "updated_at": stage.updated_at,
-    }
-
-
-def stage_view(look: StageStatus, totals: Mapping[str, Any]) -> dict[str, Any]:
-    """The same, with what it is made of and all that it has counted."""
-    return {
-        **stage_item(look),
-        "version": look.stage.version,
-        "topology": look.stage.topology,
-        "checkpoint": look.stage.checkpoint,
-        "totals": totals,
-        "created_at": look.stage.created_at,
-    }
-
-
-def batch_item(batch: Batch) -> dict[str, Any]:
-    return {
-        "flow": batch.flow,
-        "stage": batch.stage,
-        "generation": batch.generation,
-        "batch_id": batch.batch_id,
-        "hash": batch.hash,
-        "state": batch.state,
-        "attempts": batch.attempts,
-        "counts": batch.counts,
-        "timings": batch.timings,
-        "positions": batch.positions.to_value(),
-        "started_at": batch.started_at,
-        "decided_at": batch.decided_at,
-        "committed_at": batch.committed_at,
-    }
-
-
-def gap_item(gap: Gap) -> dict[str, Any]:
-    return {name: getattr(gap, name) for name in _OF_GAP}
-
-
-def _pilot_item(pilot: StageMachine) -> dict[str, Any]:
-    error = pilot.last_error
-    return {
-        "state": pilot.state,
-        "since": to_datetime(pilot.since),
-        "reason": pilot.reason,
-        "attempt": pilot.attempt,
-        "next_try_at": _time(pilot.next_try),
-        "resumes": pilot.resumes,
-        "batch_id": pilot.batch_id,
-        "last_error": {
-            "code": int(error.code),
-            "meaning": MEANINGS[error.code],
-            "step": error.step,
-            "message": error.message,
-            "at": to_datetime(error.at),
-        }
-        if error
-        else None,
-    }
-
-
-def _time(micros: int | None) -> datetime | None:
-    return None if micros is None else to_datetime(micros)
-
-
 Totals = Mapping[str, Mapping[str, Any]]  # by stage
 
-
-def stage_shown(look: StageStatus, masks: Masks) -> Item:
-    return _hidden(stage_item(look), masks.of(look.stage.flow))
-
-
-def stage_whole(look: StageStatus, totals: Totals, masks: Masks) -> Item:
-    return _hidden(stage_view(look, totals.get(look.stage.name, {})), masks.of(look.stage.flow))
-
-
-def flow_item(flow: str, stages: Sequence[StageStatus], totals: Totals, masks: Masks) -> Item:
-    """A flow with its stages, and what they came to together. A lag is known when all of them know theirs."""
-    items = [stage_shown(look, masks) for look in stages]
-    lags = [item["lag"] for item in items]
-    total: Mapping[str, Any] = {}
-    for each in totals.values():
-        total = added(total, each)
-    return {
-        "flow": flow,
-        "stages": items,
-        "lag": None if None in lags else sum(lags),
-        "rate": round(sum(item["rate"] for item in items), 1),
-        "counts": counts_of(total),
-        "errors": total.get("failed", {}),
-    }
-
-
-def past_item(look: StageStatus, past: BatchHistory) -> Item:
-    """What batches came to by time, and the lag as the stage has seen it."""
-    return {
-        "stage": look.stage.name,
-        "since": past.since,
-        "width_s": past.width.total_seconds(),
-        "committed": [
-            {"at": each.at, "batches": each.batches, "read": each.read, "failed": dict(each.failed)}
-            for each in past.stretches
-        ],
-        "lag": [
-            {"at": to_datetime(point.at * 1_000_000), "lag": point.lag, "rate": point.rate}
-            for point in lag_points(look.stage.sample)
-        ],
-    }
-
-
-def _hidden(item: Item, mask: Mask) -> Item:
-    if not mask:
-        return item
-    error = item["last_error"]
-    reason = MASK if item["reason"] else item["reason"]
-    return {**item, "reason": reason, "last_error": None if error is None else {**error, "message": MASK}}
-
-
-def _case_shown(desk: Desk, case: CaseTrace, masks: Masks) -> CaseTrace:
-    view = desk.cases.show(case.case.id, masks=masks)
-    return replace(case, case=view.case, attempts=view.attempts, done=view.history)
-
-
-def _seen(trace: Trace, seen: TracedFailure, mask: Mask) -> TracedFailure:
-    """Without the record, which is deleted, nobody knows what its message quotes."""
-    record, failure = trace.record, seen.record.failure
-
-    def said(text: str) -> str:
-        if record is None or record.value is None:
-            return MASK if text else text
-        return mask.text(text, [record.value], record.key, record.headers)
-
-    hidden = failure._replace(message=said(failure.message), trace=said(failure.trace))
-    return replace(seen, record=replace(seen.record, failure=hidden))
+_OF_GAP = (
+    *("stage", "generation", "topic", "topic_id", "partition", "start", "stop", "reason", "batch_id", "noticed_at"),
+)
 
 
 class Flows(BaseModel):
@@ -236,12 +66,132 @@ class FlowCommandResult(BaseModel):
     items: list[Item]
 
 
-class Traced(BaseModel):
-    """Where records are, and how they got there."""
+def flow_item(flow: str, stages: Sequence[StageStatus], totals: Totals, masks: Masks) -> Item:
+    """A flow with its stages, and what they came to together. A lag is known when all of them know theirs."""
+    items = [stage_shown(look, masks) for look in stages]
+    lags = [item["lag"] for item in items]
+    total: Mapping[str, Any] = {}
+    for each in totals.values():
+        total = added(total, each)
+    return {
+        "flow": flow,
+        "stages": items,
+        "lag": None if None in lags else sum(lags),
+        "rate": round(sum(item["rate"] for item in items), 1),
+        "counts": counts_of(total),
+        "errors": total.get("failed", {}),
+    }
 
-    flow: str
-    items: list[Item]
-    matches: int | None = Field(None, description="Of a key: how many records have it; the newest are shown.")
-    offsets_read: int | None = Field(
-        None, description="Of a key: only so many offsets of each partition were looked at; null: all."
-    )
+
+def stage_shown(look: StageStatus, masks: Masks) -> Item:
+    """A stage in a list, as this person may see it."""
+    return _hidden(stage_item(look), masks.of(look.stage.flow))
+
+
+def stage_whole(look: StageStatus, totals: Totals, masks: Masks) -> Item:
+    """A stage with all that is known of it, as this person may see it."""
+    return _hidden(stage_view(look, totals.get(look.stage.name, {})), masks.of(look.stage.flow))
+
+
+def stage_item(look: StageStatus) -> Item:
+    """A stage: what it is doing, how far it is, and who runs it."""
+    stage, sample = look.stage, look.stage.sample
+    wish = stage.wish
+    return {
+        "flow": stage.flow,
+        "stage": stage.name,
+        **_machine_item(stage.pilot),
+        "is_idle": look.state != stage.pilot.state,
+        "generation": stage.generation,
+        "owner": stage.owner,
+        "is_run": look.is_run,
+        "runner": look.runner,
+        "pid": look.owner.pid if look.owner else None,
+        "host": look.owner.host if look.owner else None,
+        "rate": sample.get("rate", 0.0) if look.is_run else 0.0,
+        "lag": sample.get("lag"),
+        "partitions": sample.get("partitions", []),
+        "wish": {"kind": wish.kind, "who": wish.who, "why": wish.why, "at": wish.at} if wish else None,
+        "updated_at": stage.updated_at,
+    }
+
+
+def stage_view(look: StageStatus, totals: Mapping[str, Any]) -> Item:
+    """The same, with what it is made of and all that it has counted."""
+    return {
+        **stage_item(look),
+        "version": look.stage.version,
+        "topology": look.stage.topology,
+        "checkpoint": look.stage.checkpoint,
+        "totals": totals,
+        "created_at": look.stage.created_at,
+    }
+
+
+def batch_item(batch: Batch) -> Item:
+    return {
+        "flow": batch.flow,
+        "stage": batch.stage,
+        "generation": batch.generation,
+        "batch_id": batch.batch_id,
+        "hash": batch.hash,
+        "state": batch.state,
+        "attempts": batch.attempts,
+        "counts": batch.counts,
+        "timings": batch.timings,
+        "positions": batch.positions.to_value(),
+        "started_at": batch.started_at,
+        "decided_at": batch.decided_at,
+        "committed_at": batch.committed_at,
+    }
+
+
+def gap_item(gap: Gap) -> Item:
+    return {name: getattr(gap, name) for name in _OF_GAP}
+
+
+def past_item(look: StageStatus, past: BatchHistory) -> Item:
+    """What batches came to by time, and the lag as the stage has seen it."""
+    return {
+        "stage": look.stage.name,
+        "since": past.since,
+        "width_s": past.width.total_seconds(),
+        "committed": [
+            {"at": each.at, "batches": each.batches, "read": each.read, "failed": dict(each.failed)}
+            for each in past.stretches
+        ],
+        "lag": [
+            {"at": to_datetime(point.at * 1_000_000), "lag": point.lag, "rate": point.rate}
+            for point in lag_points(look.stage.sample)
+        ],
+    }
+
+
+def _machine_item(machine: StageMachine) -> Item:
+    error = machine.last_error
+    return {
+        "state": machine.state,
+        "since": to_datetime(machine.since),
+        "reason": machine.reason,
+        "attempt": machine.attempt,
+        "next_try_at": None if machine.next_try is None else to_datetime(machine.next_try),
+        "resumes": machine.resumes,
+        "batch_id": machine.batch_id,
+        "last_error": {
+            "code": int(error.code),
+            "meaning": MEANINGS[error.code],
+            "step": error.step,
+            "message": error.message,
+            "at": to_datetime(error.at),
+        }
+        if error
+        else None,
+    }
+
+
+def _hidden(item: Item, mask: Mask) -> Item:
+    if not mask:
+        return item
+    error = item["last_error"]
+    reason = MASK if item["reason"] else item["reason"]
+    return {**item, "reason": reason, "last_error": None if error is None else {**error, "message": MASK}}

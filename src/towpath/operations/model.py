@@ -1,4 +1,4 @@
-"""towpath.operations.model"""
+"""What all operations share: the base of bodies that are sent, limits of fields, and pages of answers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from towpath.queue.payload import DEEPEST_NESTING, holds_nul, is_too_deep
 
-Item = dict[str, Any]
-
-
-Named = Annotated[str, Field(min_length=1, max_length=300)]
-
-
-T = TypeVar("T")
-
 MOST_ROWS = 1_000
 LARGEST = 2**63 - 1  # that a database can hold
 LONGEST_WHY = 2_000
+LONGEST_DELAY_S = 10 * 365 * 86400.0
+
+Item = dict[str, Any]
+Named = Annotated[str, Field(min_length=1, max_length=300)]
 Why = Annotated[str, Field(min_length=1, max_length=LONGEST_WHY, description="Why; kept with the change.")]
+
+T = TypeVar("T")
 
 
 class RequestBody(BaseModel):
@@ -65,16 +63,23 @@ class NamedPage(BaseModel, Generic[T]):
     next: str | None = Field(description="Ask for the next page with this as `after`; null: this is the last one.")
 
 
-class _Numbered(Protocol):
+class Numbered(Protocol):
+    """A row of a list that is ordered by a number."""
+
     @property
     def seq(self) -> int:
         """By what pages are cut."""
 
 
-N = TypeVar("N", bound=_Numbered)
+N = TypeVar("N", bound=Numbered)
 
 
 def page(found: Sequence[N], limit: int, shown: Callable[[N], T]) -> Page[T]:
     """A page of what was asked for with one more than `limit`."""
-    part = found[:limit]
-    return Page(items=[shown(each) for each in part], next=part[-1].seq if len(found) > limit else None)
+    part, following = cut(found, limit)
+    return Page(items=[shown(each) for each in part], next=following)
+
+
+def cut(found: Sequence[N], limit: int) -> tuple[Sequence[N], int | None]:
+    """The rows of a page of what was asked for with one more than `limit`, and where the next page begins."""
+    return found[:limit], found[limit - 1].seq if len(found) > limit else None

@@ -1,15 +1,12 @@
-"""Processes for programs: one shape for the command line and the API.
+"""Processes, duties and deaths as the command line and the API show them.
 
-Duties and deaths for programs: one shape for the command line and the API.
-
-Duties and deaths as the API shows them: as the command line does with `--json`.
-
-Who may not see all fields of some flow's records is not shown either what a process has said last: it may quote them.
+What a process has said last may quote records, so `trouble` is hidden from whoever may not see all fields of some
+flow's records.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from towpath.db.processes import ProcessRow
 from towpath.desk.masks import MASK
@@ -23,27 +20,58 @@ if TYPE_CHECKING:
     from towpath.supervision.service import Overview
 
 
-def process_item(row: ProcessRow) -> dict[str, Any]:
+def overview_shown(found: Overview, gone: frozenset[str], masks: Masks) -> Item:
+    item = overview_item(found, gone)
+    return {**item, "items": [_without_trouble(each, masks) for each in item["items"]]}
+
+
+def found_shown(found: DutyView | ProcessRow, masks: Masks) -> Item:
+    return view_shown(found, masks) if isinstance(found, DutyView) else found_item(found)
+
+
+def view_shown(view: DutyView, masks: Masks) -> Item:
+    item = _without_trouble(view_item(view), masks)
+    return {**item, "deaths": [_without_trouble(each, masks) for each in item["deaths"]]}
+
+
+def death_shown(death: Death, masks: Masks) -> Item:
+    return _without_trouble(death_item(death), masks)
+
+
+def overview_item(found: Overview, gone: frozenset[str] = frozenset()) -> Item:
+    """All that has to run, and who sees to it; `gone` are the names of those whose process is not there any more."""
+    term = {
+        "term": found.term.number,
+        "peer": found.term.peer,
+        "holder": found.term.holder,
+        "is_held": found.has_coordinator,
+    }
+    items = [
+        {
+            **duty_item(duty),
+            "is_gone": duty.name in gone,
+            "running": _running(found.processes.get(duty.process_id or "")),
+        }
+        for duty in found.duties
+    ]
+    return {"term": term, "is_ready": found.is_all_ready, "items": items}
+
+
+def found_item(found: DutyView | ProcessRow) -> Item:
+    """What stands behind a name."""
+    return view_item(found) if isinstance(found, DutyView) else process_item(found)
+
+
+def view_item(view: DutyView) -> Item:
+    """A duty with its process, and how its last processes died."""
     return {
-        "id": row.id,
-        "name": row.name,
-        "host": row.host,
-        "pid": row.pid,
-        "state": row.state,
-        "kind": row.kind,
-        "version": row.version,
-        "duty": row.duty,
-        "launch": row.launch,
-        "status": row.status,
-        "progress": row.progress,
-        "started_at": row.started_at,
-        "ready_at": row.ready_at,
-        "beat_at": row.beat_at,
-        "lease_until": row.lease_until,
+        **duty_item(view.duty),
+        "running": _running(view.process),
+        "deaths": [death_item(each) for each in view.deaths],
     }
 
 
-def duty_item(duty: Duty) -> dict[str, Any]:
+def duty_item(duty: Duty) -> Item:
     return {
         "name": duty.name,
         "kind": duty.kind,
@@ -64,7 +92,7 @@ def duty_item(duty: Duty) -> dict[str, Any]:
     }
 
 
-def death_item(death: Death) -> dict[str, Any]:
+def death_item(death: Death) -> Item:
     return {
         "duty": death.duty,
         "launch": death.launch,
@@ -84,59 +112,28 @@ def death_item(death: Death) -> dict[str, Any]:
     }
 
 
-def view_item(view: DutyView) -> dict[str, Any]:
-    """A duty with its process, and how its last processes died."""
+def process_item(row: ProcessRow) -> Item:
     return {
-        **duty_item(view.duty),
-        "running": _running(view.process),
-        "deaths": [death_item(each) for each in view.deaths],
+        "id": row.id,
+        "name": row.name,
+        "host": row.host,
+        "pid": row.pid,
+        "state": row.state,
+        "kind": row.kind,
+        "version": row.version,
+        "duty": row.duty,
+        "launch": row.launch,
+        "status": row.status,
+        "progress": row.progress,
+        "started_at": row.started_at,
+        "ready_at": row.ready_at,
+        "beat_at": row.beat_at,
+        "lease_until": row.lease_until,
     }
 
 
-def found_item(found: DutyView | ProcessRow) -> dict[str, Any]:
-    """What stands behind a name."""
-    return view_item(found) if isinstance(found, DutyView) else process_item(found)
-
-
-def overview_item(found: Overview, gone: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """All that has to run, and who sees to it; `gone` are the names of those whose process is not there any more."""
-    term = {
-        "term": found.term.number,
-        "peer": found.term.peer,
-        "holder": found.term.holder,
-        "is_held": found.has_coordinator,
-    }
-    items = [
-        {
-            **duty_item(duty),
-            "is_gone": duty.name in gone,
-            "running": _running(found.processes.get(duty.process_id or "")),
-        }
-        for duty in found.duties
-    ]
-    return {"term": term, "is_ready": found.is_all_ready, "items": items}
-
-
-def _running(process: ProcessRow | None) -> dict[str, Any] | None:
+def _running(process: ProcessRow | None) -> Item | None:
     return None if process is None else process_item(process)
-
-
-def death_shown(death: Death, masks: Masks) -> Item:
-    return _without_trouble(death_item(death), masks)
-
-
-def view_shown(view: DutyView, masks: Masks) -> Item:
-    item = _without_trouble(view_item(view), masks)
-    return {**item, "deaths": [_without_trouble(each, masks) for each in item["deaths"]]}
-
-
-def found_shown(found: DutyView | ProcessRow, masks: Masks) -> Item:
-    return view_shown(found, masks) if isinstance(found, DutyView) else found_item(found)
-
-
-def overview_shown(found: Overview, gone: frozenset[str], masks: Masks) -> Item:
-    item = overview_item(found, gone)
-    return {**item, "items": [_without_trouble(each, masks) for each in item["items"]]}
 
 
 def _without_trouble(item: Item, masks: Masks) -> Item:

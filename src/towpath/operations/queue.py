@@ -1,13 +1,7 @@
-"""Messages and inboxes for programs: one shape for the command line and the API.
+"""The queue: messages, inboxes and events as the command line and the API show them, and what is asked of messages.
 
-Which messages are meant, and what is to be done to them, as it is sent.
-
-Messages and events as the API shows them: as the command line does with `--json`.
-
-Who may not see all fields of some flow's records is shown no payloads, reasons and details either: they quote records,
-and nobody can say where in them a field is.
-
-Events for programs: one shape for the command line and the API.
+Payloads, reasons and details of messages and events quote records, and nobody can say where in them a masked field is.
+So whoever may not see all fields of some flow's records sees none of them.
 """
 
 from __future__ import annotations
@@ -22,19 +16,16 @@ from towpath.core.clock import to_datetime
 from towpath.core.exact_json import Exact
 from towpath.db.event_log import StoredEvent
 from towpath.desk.masks import MASK
-from towpath.operations.model import LARGEST, MOST_ROWS, Item, RequestBody, Why
+from towpath.operations.model import LARGEST, LONGEST_DELAY_S, MOST_ROWS, Item, RequestBody, Why
 from towpath.queue.model import MessageSelection
 from towpath.queue.payload import LONGEST_NAME
 from towpath.queue.states import MessageState
 
 if TYPE_CHECKING:
     from towpath.desk.masks import Masks
-    from towpath.queue import Message as queue_Message
     from towpath.queue.browser import InboxCounts, MessageView
     from towpath.queue.model import Message
 
-
-LONGEST_WAIT_S = 10 * 365 * 86400.0
 
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME)]
 Headers = Annotated[dict[str, Any], Field(description="By name.")]
@@ -65,9 +56,9 @@ class NewMessage(RequestBody):
     function: Name
     payload: Any = None
     headers: Headers = Field(default_factory=dict)
-    delay_s: float | None = Field(None, ge=0, le=LONGEST_WAIT_S, description="Nobody is given it before.")
+    delay_s: float | None = Field(None, ge=0, le=LONGEST_DELAY_S, description="Nobody is given it before.")
     ttl_s: float | None = Field(
-        None, gt=0, le=LONGEST_WAIT_S, description="It is DEAD when nobody has taken it in this time."
+        None, gt=0, le=LONGEST_DELAY_S, description="It is DEAD when nobody has taken it in this time."
     )
     reply: bool = Field(False, description="An answer is expected; it comes to the inbox `operator//reply`.")
     why: Why
@@ -88,7 +79,7 @@ class Copied(RequestBody):
 
     @property
     def changed_payload(self) -> Any:
-        return _given(self, "payload")
+        return _payload_of(self)
 
 
 class EditedMessage(RequestBody):
@@ -107,7 +98,12 @@ class EditedMessage(RequestBody):
 
     @property
     def changed_payload(self) -> Any:
-        return _given(self, "payload")
+        return _payload_of(self)
+
+
+def _payload_of(sent: Copied | EditedMessage) -> Any:
+    """`...` when it was not sent: null is a payload, too."""
+    return sent.payload if "payload" in sent.model_fields_set else ...
 
 
 class MovedMessage(RequestBody):
@@ -129,24 +125,23 @@ class Cleaned(BaseModel):
     deleted: dict[str, int]
 
 
-def _given(sent: RequestBody, name: str) -> Any:
-    """`...` for what was not said: null is something to say."""
-    return getattr(sent, name) if name in sent.model_fields_set else ...
+def message_shown(message: Message, masks: Masks) -> Item:
+    return reason_hidden(message_item(message, hidden)) if masks else message_item(message, Exact)
 
 
-def event_item(event: StoredEvent) -> dict[str, Any]:
-    return {
-        "seq": event.seq,
-        "at": event.at,
-        "kind": event.kind,
-        "subject": event.subject,
-        "who": event.who,
-        "why": event.why,
-        "data": event.data,
-    }
+def view_shown(view: MessageView, masks: Masks) -> Item:
+    if not masks:
+        return view_item(view, Exact)
+    events = [event_shown(each, masks) for each in view.events]
+    return {**reason_hidden(view_item(view, hidden)), "events": events}
 
 
-def message_item(message: Message, read: Callable[[str], Any] = json.loads) -> dict[str, Any]:
+def event_shown(event: StoredEvent, masks: Masks) -> Item:
+    item = event_item(event)
+    return {**item, "why": MASK, "data": MASK} if masks else item
+
+
+def message_item(message: Message, read: Callable[[str], Any] = json.loads) -> Item:
     """A message, with what it says; `read` is given the JSON text of payload and headers."""
     return {
         **relative_item(message),
@@ -165,7 +160,16 @@ def message_item(message: Message, read: Callable[[str], Any] = json.loads) -> d
     }
 
 
-def relative_item(message: Message) -> dict[str, Any]:
+def view_item(view: MessageView, read: Callable[[str], Any] = json.loads) -> Item:
+    """A message with what belongs to it and what happened to it."""
+    return {
+        **message_item(view.message, read),
+        "related": [relative_item(each) for each in view.tree if each.id != view.message.id],
+        "events": [event_item(each) for each in view.events],
+    }
+
+
+def relative_item(message: Message) -> Item:
     """What places a message among others, without what it says."""
     return {
         "seq": message.seq,
@@ -179,16 +183,7 @@ def relative_item(message: Message) -> dict[str, Any]:
     }
 
 
-def view_item(view: MessageView, read: Callable[[str], Any] = json.loads) -> dict[str, Any]:
-    """A message with what belongs to it and what happened to it."""
-    return {
-        **message_item(view.message, read),
-        "related": [relative_item(each) for each in view.tree if each.id != view.message.id],
-        "events": [event_item(each) for each in view.events],
-    }
-
-
-def inbox_item(inbox: InboxCounts) -> dict[str, Any]:
+def inbox_item(inbox: InboxCounts) -> Item:
     """An inbox; under `more` the states of which there are, or may be, more than counted."""
     return {
         "name": inbox.name,
@@ -200,25 +195,23 @@ def inbox_item(inbox: InboxCounts) -> dict[str, Any]:
     }
 
 
-def message_shown(message: queue_Message, masks: Masks) -> Item:
-    return _without_reason(message_item(message, _hidden)) if masks else message_item(message, Exact)
+def event_item(event: StoredEvent) -> Item:
+    return {
+        "seq": event.seq,
+        "at": event.at,
+        "kind": event.kind,
+        "subject": event.subject,
+        "who": event.who,
+        "why": event.why,
+        "data": event.data,
+    }
 
 
-def view_shown(view: MessageView, masks: Masks) -> Item:
-    if not masks:
-        return view_item(view, Exact)
-    events = [event_shown(each, masks) for each in view.events]
-    return {**_without_reason(view_item(view, _hidden)), "events": events}
-
-
-def event_shown(event: StoredEvent, masks: Masks) -> Item:
-    item = event_item(event)
-    return {**item, "why": MASK, "data": MASK} if masks else item
-
-
-def _hidden(text: str) -> Any:
+def hidden(text: str) -> str:
+    """Instead of reading the JSON text of a payload."""
     return MASK
 
 
-def _without_reason(item: Item) -> Item:
+def reason_hidden(item: Item) -> Item:
+    """An item without why something failed."""
     return item if item["reason"] is None else {**item, "reason": MASK}

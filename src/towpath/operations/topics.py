@@ -1,18 +1,12 @@
-"""Records for programs, exact to the byte: what `towpath topic read --json` prints and the API shows.
+"""Topics: partitions, how far groups have come, and records, as the command line and the API show them.
 
-Bytes that are UTF-8 are text; others are `{"base64": "…"}`. Headers are pairs, so that one name may come twice.
+Offsets have holes: `records_at_most` is no count, and `lag` is in offsets. A record is exact to the byte: bytes that
+are UTF-8 are text, others are `{"base64": "…"}`; headers are pairs, because one name may come twice. A page of records
+is cut by their number and by their size.
 
-Topics for programs: their partitions, and how far groups have come. One shape for the command line and the API.
-
-Offsets have holes: `records_at_most` is no count, and `lag` is in offsets.
-
-What a person may see of the records of a topic: what the desk would show of them.
-
-A record of a topic that flows read, or have for errors, lanes and the way back, is shown as a case of theirs would be.
-Who may not see all fields of some flow is shown nothing of what lies in other topics: a flow may have written it, under
-names of its own, and nobody can say where in it the field is.
-
-A page of records: so many, or fewer when they are large.
+Masks: a record of a topic that a flow reads, or uses for errors, lanes, re-entry or outcomes, is shown as a case of
+that flow would be. For somebody with masks, records of all other topics are hidden whole: a flow may have written them
+under names of its own, so nobody can say where in them a masked field is.
 """
 
 from __future__ import annotations
@@ -29,6 +23,7 @@ from towpath.flow.topics import FlowTopics
 from towpath.log.log import Log
 from towpath.log.record import Record
 from towpath.log.topic import Topic
+from towpath.operations.model import Item
 
 if TYPE_CHECKING:
     from towpath.desk.masks import Mask, Masks
@@ -36,29 +31,7 @@ if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
 
-def record_item(record: Record) -> dict[str, Any]:
-    return {
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "timestamp": record.timestamp_ms,
-        "key": spelled(record.key),
-        "value": spelled(record.value),
-        "headers": [[name, spelled(value)] for name, value in record.headers],
-    }
-
-
-def spelled(part: bytes | None) -> Any:
-    """Bytes as JSON."""
-    if part is None:
-        return None
-    try:
-        return part.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(part).decode()}
-
-
-Item = dict[str, Any]
+MOST_BYTES = 4_000_000  # of values in one answer
 
 
 def topic_item(log: Log, topic: Topic) -> Item:
@@ -76,7 +49,7 @@ def topic_item(log: Log, topic: Topic) -> Item:
 def topic_view(log: Log, topic: Topic) -> Item:
     """A topic with the groups that read it."""
     item = topic_item(log, topic)
-    return {**item, "groups": group_items(log, topic.name, item["offsets"])}
+    return {**item, "groups": _group_items(log, topic.name, item["offsets"])}
 
 
 def offset_items(log: Log, topic: str) -> list[Item]:
@@ -86,17 +59,6 @@ def offset_items(log: Log, topic: str) -> list[Item]:
     return [
         {"partition": number, "start": min(starts.get(number, end), end), "end": end} for number, end in ends.items()
     ]
-
-
-def group_items(log: Log, topic: str, offsets: list[Item]) -> list[Item]:
-    """Where groups are in a topic, each with what it has still to read."""
-    groups = []
-    for group in log.groups():
-        positions = {number: at for (name, number), at in log.positions(group).items() if name == topic}
-        if positions:
-            partitions = [with_position(item, positions.get(item["partition"])) for item in offsets]
-            groups.append({"group": group, "positions": [item for item in partitions if item["position"] is not None]})
-    return groups
 
 
 def position_items(log: Log, group: str) -> list[Item]:
@@ -117,7 +79,31 @@ def with_position(item: Item, position: int | None) -> Item:
     return {**item, "position": position, "lag": lag}
 
 
-def shown_of(runtime: Runtime, topic: str, masks: Masks) -> Callable[[Record], Record]:
+def record_item(record: Record) -> Item:
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        "key": _spelled(record.key),
+        "value": _spelled(record.value),
+        "headers": [[name, _spelled(value)] for name, value in record.headers],
+    }
+
+
+def read_some(log: Log, topic: str, partition: int, first: int, end: int, limit: int) -> list[Record]:
+    """From an offset on; at least one, if there is one."""
+    found: list[Record] = []
+    size = 0
+    for record in islice(log.read(topic, partition, first, max(first, end)), limit):
+        size += len(record.value or b"") + len(record.key or b"")
+        if found and size > MOST_BYTES:
+            break
+        found.append(record)
+    return found
+
+
+def record_mask(runtime: Runtime, topic: str, masks: Masks) -> Callable[[Record], Record]:
     """What makes a record of the topic fit for a person's eyes."""
     if not masks:
         return lambda record: record
@@ -126,6 +112,27 @@ def shown_of(runtime: Runtime, topic: str, masks: Masks) -> Callable[[Record], R
         return _hidden
     found = [mask for mask in map(masks.of, sorted(flows)) if mask]
     return lambda record: _masked(record, found)
+
+
+def _group_items(log: Log, topic: str, offsets: list[Item]) -> list[Item]:
+    """Where groups are in a topic, each with what it has still to read."""
+    groups = []
+    for group in log.groups():
+        positions = {number: at for (name, number), at in log.positions(group).items() if name == topic}
+        if positions:
+            partitions = [with_position(item, positions.get(item["partition"])) for item in offsets]
+            groups.append({"group": group, "positions": [item for item in partitions if item["position"] is not None]})
+    return groups
+
+
+def _spelled(part: bytes | None) -> Any:
+    """Bytes as JSON."""
+    if part is None:
+        return None
+    try:
+        return part.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(part).decode()}
 
 
 def _is_of(runtime: Runtime, stage: StageRow, topic: str) -> bool:
@@ -148,18 +155,3 @@ def _hidden(record: Record) -> Record:
         key=None if record.key is None else mask,
         headers=tuple((name, None if value is None else mask) for name, value in record.headers),
     )
-
-
-MOST_BYTES = 4_000_000  # of values in one answer
-
-
-def read_some(log: Log, topic: str, partition: int, first: int, end: int, limit: int) -> list[Record]:
-    """From an offset on; at least one, if there is one."""
-    found: list[Record] = []
-    size = 0
-    for record in islice(log.read(topic, partition, first, max(first, end)), limit):
-        size += len(record.value or b"") + len(record.key or b"")
-        if found and size > MOST_BYTES:
-            break
-        found.append(record)
-    return found

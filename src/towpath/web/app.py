@@ -1,4 +1,4 @@
-"""The app: routes, errors, the frame around them."""
+"""The app of one process: its routes, what it says of errors, and what stands around both."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from starlette.datastructures import State
 
 from towpath.desk.record_queries import DeskMetrics
 from towpath.settings import directory_of
-from towpath.web import failures
-from towpath.web import metrics as health
+from towpath.web import metrics
 from towpath.web.api import (
     access,
     actors,
@@ -37,15 +36,13 @@ from towpath.web.api import (
 )
 from towpath.web.api.actors import ActorCode
 from towpath.web.auth import scopes_of
-from towpath.web.console.layout import action as failing
+from towpath.web.console.layout.action import failed
 from towpath.web.console.layout.lists import SharedPages
 from towpath.web.console.layout.live import Broadcaster
 from towpath.web.console.layout.page import SharedAnswers
 from towpath.web.console.pages import PAGES
-from towpath.web.failures import GATEWAY, PREFIX, Failure
-from towpath.web.failures import failures as failures_of
-from towpath.web.gateway import results as outlet_routes
-from towpath.web.gateway import uploads as gateway_routes
+from towpath.web.failures import GATEWAY, PREFIX, Failure, failures, register
+from towpath.web.gateway import results, uploads
 from towpath.web.metrics import ApiMetrics
 from towpath.web.middleware import RequestMiddleware
 from towpath.web.visitors import Rate, VisitorLimits
@@ -56,9 +53,9 @@ if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
 
-GATEWAY_ROUTERS: tuple[APIRouter, ...] = (health.router, gateway_routes.router, outlet_routes.router)
+GATEWAY_ROUTERS: tuple[APIRouter, ...] = (metrics.router, uploads.router, results.router)
 ROUTERS: tuple[APIRouter, ...] = (
-    health.router,
+    metrics.router,
     access.router,
     cases.router,
     groups.router,
@@ -81,13 +78,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     complaints.router,
     admin.router,
     complaints.public_router,
-    gateway_routes.router,
-    outlet_routes.router,
+    uploads.router,
+    results.router,
 )
 # What a route may answer besides what it is for.
 FAILURES: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": Failure, "description": "What was asked for cannot be had; the code says why."},
-    **failures_of(503),
+    **failures(503),
 }
 
 
@@ -104,12 +101,12 @@ def build_app(runtime: Runtime, surface: Surface = Surface.API, directory: Path 
     app = _App.like(_routes(surface))
     settings, gateway = runtime.settings.api, runtime.settings.gateway
     app.state.runtime = runtime
-    app.state.hall = VisitorLimits(gateway, settings.threads)
+    app.state.visitor_limits = VisitorLimits(gateway, settings.threads)
     app.state.complaint_rate = Rate(runtime.settings.complaints.per_minute / 60, time.monotonic)
     app.state.metrics = _metrics(runtime)
     app.state.actor_code = ActorCode(runtime.settings.actors.modules, directory or directory_of())
     app.state.broadcaster = Broadcaster(runtime.database)
-    app.state.common = SharedPages()
+    app.state.shared_pages = SharedPages()
     limits = {"max_body_bytes": settings.max_body_bytes, "chunk_bytes": gateway.chunk_bytes}
     if surface is Surface.CONSOLE:
         app.add_middleware(SharedAnswers)
@@ -118,20 +115,20 @@ def build_app(runtime: Runtime, surface: Surface = Surface.API, directory: Path 
 
 
 def _metrics(runtime: Runtime) -> ApiMetrics:
-    metrics, figures = ApiMetrics(), DeskMetrics(runtime.database)
-    metrics.watch(
+    made, figures = ApiMetrics(), DeskMetrics(runtime.database)
+    made.watch(
         "towpath_desk_cases",
         "Cases on the desk and in its history, by flow and state.",
         ("flow", "state"),
         lambda: [((flow, state), cases) for flow, state, cases in figures.cases()],
     )
-    metrics.watch(
+    made.watch(
         "towpath_lane_late_seconds",
         "For how long the first record of a lane has been due.",
         ("flow", "lane"),
         lambda: [((flow, str(lane)), late_s) for flow, lane, late_s in figures.late_s()],
     )
-    return metrics
+    return made
 
 
 class _App(FastAPI):
@@ -177,7 +174,7 @@ def bare_app(surface: Surface = Surface.API) -> _App:
         redirect_slashes=False,
     )
     has_pages = surface is Surface.CONSOLE
-    failures.register(app, failing.failed if has_pages else None)
+    register(app, failed if has_pages else None)
     for router in PAGES if has_pages else ():  # first: open pages ask again and again
         app.include_router(router)
     if surface is Surface.GATEWAY:

@@ -1,13 +1,12 @@
-"""Who asks, and whether they may: one dependency for every route.
-
-Forms of pages, as browsers send them: `name=value&name=value`. They hold no files.
-"""
+"""Who asks, and whether they may: one dependency for every route; and the forms of pages, which hold no files."""
 
 from __future__ import annotations
 
 import hmac
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
+from math import isfinite
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qsl
 
@@ -24,9 +23,62 @@ if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
 
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+SESSION = "towpath_session"  # the cookie of a browser
+
 TOKEN_FIELD = "token"  # noqa: S105 - a name
+TOKEN_HEADER = "X-Form-Token"  # noqa: S105 - a name
 MOST_FIELDS = 10_100
-_KIND = "application/x-www-form-urlencoded"
+_FORM_TYPE = "application/x-www-form-urlencoded"
+
+_bearer = HTTPBearer(auto_error=False, scheme_name="key", description="An API key: `towpath key make`.")
+Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+
+
+def runtime_of(request: Request) -> Runtime:
+    runtime: Runtime = request.app.state.runtime
+    return runtime
+
+
+class RequiredScope:
+    """A dependency that lets in who has the scope, or one of several. The only place where that is decided."""
+
+    def __init__(self, *scopes: Scope) -> None:
+        self.scopes = scopes
+
+    def __call__(self, request: Request, credentials: Credentials) -> Principal:
+        principal = _recognised(request, credentials)
+        request.state.principal = principal
+        principal.check(*self.scopes)
+        _check_text(request)
+        return principal
+
+
+Reader = Annotated[Principal, Depends(RequiredScope(Scope.READ))]
+Worker = Annotated[Principal, Depends(RequiredScope(Scope.DESK_WRITE))]
+PolicyMaker = Annotated[Principal, Depends(RequiredScope(Scope.POLICY_WRITE))]
+FlowKeeper = Annotated[Principal, Depends(RequiredScope(Scope.FLOW_WRITE))]
+QueueKeeper = Annotated[Principal, Depends(RequiredScope(Scope.QUEUE_WRITE))]
+ActorKeeper = Annotated[Principal, Depends(RequiredScope(Scope.ACTOR_WRITE))]
+ProcessKeeper = Annotated[Principal, Depends(RequiredScope(Scope.PROCESS_WRITE))]
+DataKeeper = Annotated[Principal, Depends(RequiredScope(Scope.DATA_WRITE))]
+Admin = Annotated[Principal, Depends(RequiredScope(Scope.ADMIN))]
+
+
+def scopes_of(route: APIRoute) -> tuple[Scope, ...]:
+    """What a route needs one of; nothing: it is open."""
+    found = [each.scopes for each in _calls(route.dependant) if isinstance(each, RequiredScope)]
+    return found[0] if found else ()
+
+
+def note_refused(request: Request, reason: str) -> None:
+    """A change that came to nothing before it was tried, in the trail, if it is known who asked for it."""
+    principal: Principal | None = getattr(request.state, "principal", None)
+    if principal is None or request.method in SAFE or getattr(request.state, "is_recorded", False):
+        return
+    what = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
+    asked = AuditRequest(principal.name, principal.by, what, request.url.path, request.state.request_id)
+    runtime_of(request).access.changes.refused(asked, reason)
 
 
 class FormData:
@@ -68,13 +120,10 @@ class FormData:
         text = self.maybe(name)
         if text is None:
             return None
-        try:
-            value = float(text)
-        except ValueError:
-            raise BadValue(f"{name}: {text!r} is not a number") from None
-        if value != value or value in (float("inf"), float("-inf")):
-            raise BadValue(f"{name}: {text!r} is not a number")
-        return value
+        with suppress(ValueError):
+            if isfinite(value := float(text)):
+                return value
+        raise BadValue(f"{name}: {text!r} is not a number")
 
     def whole(self, name: str) -> int | None:
         """A whole number, none when nothing was filled in."""
@@ -94,63 +143,7 @@ def form_of(request: Request) -> FormData:
     return found
 
 
-def _read(request: Request) -> FormData:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _KIND:
-        return FormData([])
-    body: bytes = getattr(request.state, "body", b"")
-    try:
-        fields = parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            strict_parsing=bool(body),
-            errors="strict",
-            max_num_fields=MOST_FIELDS,
-        )
-    except ValueError:
-        raise BadValue("the form cannot be read") from None
-    if any("\x00" in part for field in fields for part in field):
-        raise BadValue("a NUL character stands in the form")
-    return FormData(fields)
-
-
-SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-SESSION = "towpath_session"  # the cookie of a browser
-TOKEN_HEADER = "X-Form-Token"  # noqa: S105 - a name
-
-_bearer = HTTPBearer(auto_error=False, scheme_name="key", description="An API key: `towpath key make`.")
-Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-
-
-def runtime_of(request: Request) -> Runtime:
-    runtime: Runtime = request.app.state.runtime
-    return runtime
-
-
-class RequiredScope:
-    """A dependency that lets in who has the scope, or one of them. The only place where that is decided."""
-
-    def __init__(self, *scopes: Scope) -> None:
-        self.scopes = scopes
-
-    def __call__(self, request: Request, credentials: Credentials) -> Principal:
-        principal = recognised(request, credentials)
-        request.state.principal = principal
-        principal.check(*self.scopes)
-        _check_text(request)
-        return principal
-
-
-def note_refused(request: Request, reason: str) -> None:
-    """A change that came to nothing before it was tried, in the trail, if it is known who asked for it."""
-    principal: Principal | None = getattr(request.state, "principal", None)
-    if principal is None or request.method in SAFE or getattr(request.state, "is_recorded", False):
-        return
-    what = f"{request.method} {getattr(request.scope.get('route'), 'path', '')}"
-    asked = AuditRequest(principal.name, principal.by, what, request.url.path, request.state.request_id)
-    runtime_of(request).access.changes.refused(asked, reason)
-
-
-def recognised(request: Request, credentials: HTTPAuthorizationCredentials | None) -> Principal:
+def _recognised(request: Request, credentials: HTTPAuthorizationCredentials | None) -> Principal:
     """By the key that came with the request, or by the session of a browser."""
     access = runtime_of(request).access
     if credentials is not None:
@@ -179,30 +172,26 @@ def _check_text(request: Request) -> None:
             raise BadValue("a NUL character stands in the path or the query")
 
 
-def needs(*scopes: Scope) -> Callable[..., Principal]:
-    """For `Annotated[Principal, Depends(needs(Scope.READ))]`; of several, one is enough."""
-    return RequiredScope(*scopes)
-
-
-def scopes_of(route: APIRoute) -> tuple[Scope, ...]:
-    """What a route needs one of; nothing: it is open."""
-    found = [each.scopes for each in _calls(route.dependant) if isinstance(each, RequiredScope)]
-    return found[0] if found else ()
-
-
 def _calls(dependant: Dependant) -> Iterator[object]:
     for each in dependant.dependencies:
         yield each.call
         yield from _calls(each)
 
 
-Reader = Annotated[Principal, Depends(needs(Scope.READ))]
-Worker = Annotated[Principal, Depends(needs(Scope.DESK_WRITE))]
-PolicyMaker = Annotated[Principal, Depends(needs(Scope.POLICY_WRITE))]
-FlowKeeper = Annotated[Principal, Depends(needs(Scope.FLOW_WRITE))]
-QueueKeeper = Annotated[Principal, Depends(needs(Scope.QUEUE_WRITE))]
-ActorKeeper = Annotated[Principal, Depends(needs(Scope.ACTOR_WRITE))]
-ProcessKeeper = Annotated[Principal, Depends(needs(Scope.PROCESS_WRITE))]
-DataKeeper = Annotated[Principal, Depends(needs(Scope.DATA_WRITE))]
-Admin = Annotated[Principal, Depends(needs(Scope.ADMIN))]
-Scraper = Annotated[Principal, Depends(needs(Scope.METRICS))]
+def _read(request: Request) -> FormData:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM_TYPE:
+        return FormData([])
+    body: bytes = getattr(request.state, "body", b"")
+    try:
+        fields = parse_qsl(
+            body.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=bool(body),
+            errors="strict",
+            max_num_fields=MOST_FIELDS,
+        )
+    except ValueError:
+        raise BadValue("the form cannot be read") from None
+    if any("\x00" in part for field in fields for part in field):
+        raise BadValue("a NUL character stands in the form")
+    return FormData(fields)

@@ -1,13 +1,13 @@
-"""Changes over HTTP: each in the trail, and with an idempotency key made once (access/changes.py).
+"""Changes over HTTP: each in the audit trail, and with an idempotency key made once (`access/changes.py`).
 
-Answers as the command line gives them with `--json`: payloads stand in them as they are stored, number by number.
+Answers are those of the command line with `--json`: payloads stand in them as they are stored, number by number.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypedDict, TypeVar
 from uuid import UUID, uuid5
 
 from fastapi import Depends, Header, Request
@@ -16,8 +16,8 @@ from pydantic_core import to_json
 
 from towpath.access.changes import AuditRequest, ChangeAnswer, Idempotency, RequestedChange
 from towpath.access.roles import Principal
+from towpath.core import exact_json
 from towpath.core.exact_json import Exact
-from towpath.core.exact_json import to_json as exact_json_to_json
 from towpath.errors import BadValue
 from towpath.web.auth import runtime_of
 
@@ -37,6 +37,13 @@ IdempotencyKey = Annotated[
 ]
 
 
+class ByHand(TypedDict):
+    """What every change by hand is asked for."""
+
+    who: str
+    why: str
+
+
 class ChangeRequest:
     """What a handler that changes something is given."""
 
@@ -44,9 +51,18 @@ class ChangeRequest:
         self._request = request
         self._key = idempotency_key
 
+    @property
+    def principal(self) -> Principal:
+        """Who asks for it, as the dependency of the route has let them in."""
+        principal: Principal = self._request.state.principal
+        return principal
+
+    def by(self, why: str) -> ByHand:
+        """In whose name, and why."""
+        return {"who": self.principal.name, "why": why}
+
     def make(
         self,
-        principal: Principal,
         what: str,
         subject: object,
         act: Callable[[], T],
@@ -57,6 +73,7 @@ class ChangeRequest:
         is_repeatable: bool = False,
     ) -> Response:
         """Do it, and answer with what `show` makes of it; it gets None when only the answer was lost."""
+        principal = self.principal
         self._request.state.is_recorded = True
         asked = AuditRequest(principal.name, principal.by, what, str(subject), self._request.state.request_id)
         change = RequestedChange(act, lambda made: ChangeAnswer(status, _text(show(made))), is_secret, is_repeatable)
@@ -64,9 +81,9 @@ class ChangeRequest:
         headers = {REPEATED: "true"} if answer.is_repeated else {}
         return Response(answer.body, answer.status, headers, "application/json")
 
-    def same_id(self, principal: Principal) -> str | None:
+    def same_id(self) -> str | None:
         """For something new: an id that is the same when this is asked for again; none: there is no idempotency key."""
-        return None if self._key is None else str(uuid5(_NAMESPACE, f"{principal.name}\n{self._key}"))
+        return None if self._key is None else str(uuid5(_NAMESPACE, f"{self.principal.name}\n{self._key}"))
 
     def _idempotency(self) -> Idempotency | None:
         if self._key is None:
@@ -85,9 +102,9 @@ def _text(value: Any) -> str:
 
 def exact(value: Any) -> Exact:
     """For a change: what is shown of it."""
-    return Exact(exact_json_to_json(value))
+    return Exact(exact_json.to_json(value))
 
 
 def exactly(value: Any) -> Response:
     """For a look."""
-    return Response(exact_json_to_json(value), media_type="application/json")
+    return Response(exact_json.to_json(value), media_type="application/json")

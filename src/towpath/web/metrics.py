@@ -1,7 +1,4 @@
-"""What the HTTP interface tells Prometheus: its own requests, and the desk and the queue when somebody asks.
-
-Whether the process lives, whether it can work, and its figures.
-"""
+"""Health of this process, and its figures for Prometheus: its requests, and the desk and the queue when it is asked."""
 
 from __future__ import annotations
 
@@ -13,14 +10,20 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, H
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from pydantic import BaseModel
-from starlette.types import Scope
+from starlette.types import Scope as HttpScope
 
-from towpath.access.roles import Scope as roles_Scope
-from towpath.web.auth import Credentials, needs, runtime_of
+from towpath.access.roles import Scope
+from towpath.web.auth import Credentials, RequiredScope, runtime_of
 from towpath.web.failures import failures
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+FIGURES = {"description": "Figures.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+
+router = APIRouter(tags=["health"])
+_allowed = RequiredScope(Scope.METRICS)
+
+Sample = tuple[tuple[str, ...], float]
 
 
 class ApiMetrics:
@@ -38,7 +41,7 @@ class ApiMetrics:
             "towpath_api_seconds", "How long requests took.", ("route",), buckets=SECONDS, registry=self.registry
         )
 
-    def observe(self, scope: Scope, status: int, seconds: float) -> None:
+    def observe(self, scope: HttpScope, status: int, seconds: float) -> None:
         method = scope["method"] if scope["method"] in METHODS else "other"
         route = getattr(scope.get("route"), "path", "none")  # never the path itself: anybody can make up new ones
         self._requests.labels(method, route, str(status)).inc()
@@ -46,32 +49,7 @@ class ApiMetrics:
 
     def watch(self, name: str, about: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]) -> None:
         """Ask anew for each scrape."""
-        self.registry.register(_Asked(name, about, labels, read))
-
-
-Sample = tuple[tuple[str, ...], float]
-
-
-class _Asked(Collector):
-    def __init__(self, name: str, about: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]) -> None:
-        self._name = name
-        self._about = about
-        self._labels = labels
-        self._read = read
-
-    def describe(self) -> Iterable[Metric]:
-        return []  # or it would be asked when it is registered
-
-    def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(self._name, self._about, labels=self._labels)
-        for labels, value in self._read():
-            family.add_metric(labels, value)
-        yield family
-
-
-router = APIRouter(tags=["health"])
-_allowed = needs(roles_Scope.METRICS)
-FIGURES = {"description": "Figures.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+        self.registry.register(_ReadOnScrape(name, about, labels, read))
 
 
 class Health(BaseModel):
@@ -102,3 +80,20 @@ def metrics(request: Request, credentials: Credentials) -> Response:
         _allowed(request, credentials)
     found: ApiMetrics = request.app.state.metrics
     return Response(generate_latest(found.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class _ReadOnScrape(Collector):
+    def __init__(self, name: str, about: str, labels: tuple[str, ...], read: Callable[[], Iterable[Sample]]) -> None:
+        self._name = name
+        self._about = about
+        self._labels = labels
+        self._read = read
+
+    def describe(self) -> Iterable[Metric]:
+        return []  # or it would be asked when it is registered
+
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(self._name, self._about, labels=self._labels)
+        for labels, value in self._read():
+            family.add_metric(labels, value)
+        yield family

@@ -1,12 +1,11 @@
 """What every request passes: its id, the name it was asked under, its size; and what every answer carries.
 
-A body is read before anything else is done. A chunk of an upload is not: it can be large, so that it is known first who
-sends it; its route reads it, through `incoming.py`.
+A body is read before anything else is done, except the body of a chunk of an upload. That can be large, so the route
+first finds out who sends it and then reads it through `BodyReader`: counted, not waited for too long, and read to its
+end before it is answered.
 
-The body of a chunk while it comes: counted, not waited for too long, and read to its end before it is answered.
-
-A client that has a connection reset under it while it still sends may never read why. So what is refused early is read
-all the same and thrown away, up to a size and a time.
+A client whose connection is reset while it still sends may never read why. So what is refused early is read all the
+same and thrown away, up to a size and a time.
 """
 
 from __future__ import annotations
@@ -28,9 +27,111 @@ from towpath.errors import ChunkTooLarge
 from towpath.web.failures import COMPLAINTS, GATEWAY, failure, of_towpath, unexpected
 from towpath.web.metrics import ApiMetrics
 
+logger = logging.getLogger(__name__)
+
 DRAIN_S = 10.0
 DRAIN_BYTES = 256 << 20
 LONGEST_S = 300.0  # of a body that comes drop by drop
+BODY_TIMEOUT_S = 30.0
+STRANGERS_BODY_BYTES = 64 << 10  # of who needs no key
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+REQUEST_ID = "X-Request-ID"
+_GIVEN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_CHUNK = re.compile(rf"{GATEWAY}/uploads/[^/]+/senders/[^/]+/chunks")
+SECURITY_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class RequestMiddleware:
+    """Around the whole app. A host that is not ours is refused: a page whose name points here cannot use a browser."""
+
+    def __init__(
+        self, app: ASGIApp, hosts: Iterable[str], max_body_bytes: int, chunk_bytes: int, metrics: ApiMetrics
+    ) -> None:
+        self._app = app
+        self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
+        self._max_body_bytes = max_body_bytes
+        self._chunk_bytes = chunk_bytes
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = time.monotonic()
+        answer = _Answer(send, _request_id(scope))
+        scope.setdefault("state", {})["request_id"] = answer.request_id
+        try:
+            self._check_host(scope)
+            if _CHUNK.fullmatch(scope["path"]):
+                await self._pass_chunk(scope, receive, answer)
+                return
+            body = await self._read(scope, receive)
+            scope["state"] |= {"asked": _asked(scope, body), "body": body}
+            await self._app(scope, _replayed(body, receive), answer.send)
+        except _Refused as refused:
+            await refused.answer(scope, receive, answer.send)
+        except Exception:
+            logger.exception("a request failed", extra={"request_id": answer.request_id, "path": scope["path"]})
+            if answer.has_begun:
+                raise  # the client sees that the answer was cut off
+            as_page = "text/html" in Headers(scope=scope).get("accept", "")
+            await unexpected(as_page=as_page)(scope, receive, answer.send)
+        finally:
+            self._metrics.observe(scope, answer.status, time.monotonic() - begun)
+
+    def _check_host(self, scope: Scope) -> None:
+        host = Headers(scope=scope).get("host", "")
+        name = host.lower() if host.endswith("]") else host.rpartition(":")[0].lower() or host.lower()
+        if name not in self._hosts:
+            message = "this server does not answer under that name; the setting api.hosts says which it has"
+            raise _Refused(failure(421, "unknown_host", message))
+
+    async def _pass_chunk(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        """Let the route read the body. Whatever is answered, the rest of it is read first."""
+        reader = BodyReader(scope, receive, self._chunk_bytes, BODY_TIMEOUT_S)
+        answer.before = reader.drain
+        try:
+            await self._app(scope, reader.receive, answer.send)
+        except NotWhole as wrong:
+            if not wrong.is_too_large:
+                answer.before = None
+            await wrong.answer(scope, receive, answer.send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body, or `_Refused` when it is too large or too slow."""
+        most = min(self._max_body_bytes, STRANGERS_BODY_BYTES if scope["path"] == COMPLAINTS else self._max_body_bytes)
+        length = Headers(scope=scope).get("content-length", "0")
+        if length.isdigit() and int(length) > most:
+            raise self._too_large(most)
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                return await self._gather(receive, most)
+        except TimeoutError:
+            raise _Refused(failure(408, "request_timeout", "the body did not come in time")) from None
+
+    async def _gather(self, receive: Receive, most: int) -> bytes:
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _Refused(failure(400, "cut_off", "the body did not come whole"))
+            body += message.get("body", b"")
+            if len(body) > most:
+                raise self._too_large(most)
+            if not message.get("more_body", False):
+                return bytes(body)
+
+    def _too_large(self, most: int) -> _Refused:
+        setting = " (setting api.max_body_bytes)" if most == self._max_body_bytes else ""
+        message = f"the body has more than {most:,} bytes{setting}"
+        return _Refused(failure(413, "too_large", message, headers={"Connection": "close"}))
 
 
 class NotWhole(Exception):
@@ -95,116 +196,11 @@ class BodyReader:
         return NotWhole(answer, is_too_large=True)
 
 
-logger = logging.getLogger(__name__)
-
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-BODY_TIMEOUT_S = 30.0
-STRANGERS_BODY_BYTES = 64 << 10  # of who needs no key
-REQUEST_ID = "X-Request-ID"
-_GIVEN_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
-_CHUNK = re.compile(rf"{GATEWAY}/uploads/[^/]+/senders/[^/]+/chunks")
-
-SECURITY_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-}
-
-
 class _Refused(Exception):
     """The request is answered here."""
 
     def __init__(self, answer: Response) -> None:
         self.answer = answer
-
-
-class RequestMiddleware:
-    """Around the whole app. A host that is not ours is refused: a page whose name points here cannot use a browser."""
-
-    def __init__(
-        self, app: ASGIApp, hosts: Iterable[str], max_body_bytes: int, chunk_bytes: int, metrics: ApiMetrics
-    ) -> None:
-        self._app = app
-        self._hosts = LOOPBACK_NAMES | {host.lower() for host in hosts}
-        self._max_body_bytes = max_body_bytes
-        self._chunk_bytes = chunk_bytes
-        self._metrics = metrics
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        begun = time.monotonic()
-        answer = _Answer(send, _request_id(scope))
-        scope.setdefault("state", {})["request_id"] = answer.request_id
-        try:
-            self._check_host(scope)
-            if _CHUNK.fullmatch(scope["path"]):
-                await self._pass_chunk(scope, receive, answer)
-                return
-            body = await self._read(scope, receive)
-            scope["state"] |= {"asked": _asked(scope, body), "body": body}
-            await self._app(scope, _replayed(body, receive), answer.send)
-        except _Refused as refused:
-            await refused.answer(scope, receive, answer.send)
-        except Exception:
-            logger.exception("a request failed", extra={"request_id": answer.request_id, "path": scope["path"]})
-            if answer.has_begun:
-                raise  # the client sees that the answer was cut off
-            as_page = "text/html" in Headers(scope=scope).get("accept", "")
-            await unexpected(as_page=as_page)(scope, receive, answer.send)
-        finally:
-            self._metrics.observe(scope, answer.status, time.monotonic() - begun)
-
-    def _check_host(self, scope: Scope) -> None:
-        host = Headers(scope=scope).get("host", "")
-        name = host.lower() if host.endswith("]") else host.rpartition(":")[0].lower() or host.lower()
-        if name not in self._hosts:
-            message = "this server does not answer under that name; the setting api.hosts says which it has"
-            raise _Refused(failure(421, "unknown_host", message))
-
-    async def _pass_chunk(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
-        """Let the route read the body. Whatever is answered, the rest of it is read first."""
-        incoming = BodyReader(scope, receive, self._chunk_bytes, BODY_TIMEOUT_S)
-        answer.before = incoming.drain
-        try:
-            await self._app(scope, incoming.receive, answer.send)
-        except NotWhole as wrong:
-            if not wrong.is_too_large:
-                answer.before = None
-            await wrong.answer(scope, receive, answer.send)
-
-    async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body, or `_Refused` when it is too large or too slow."""
-        most = min(self._max_body_bytes, STRANGERS_BODY_BYTES if scope["path"] == COMPLAINTS else self._max_body_bytes)
-        length = Headers(scope=scope).get("content-length", "0")
-        if length.isdigit() and int(length) > most:
-            raise self._too_large(most)
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                return await self._gather(receive, most)
-        except TimeoutError:
-            raise _Refused(failure(408, "request_timeout", "the body did not come in time")) from None
-
-    async def _gather(self, receive: Receive, most: int) -> bytes:
-        body = bytearray()
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise _Refused(failure(400, "cut_off", "the body did not come whole"))
-            body += message.get("body", b"")
-            if len(body) > most:
-                raise self._too_large(most)
-            if not message.get("more_body", False):
-                return bytes(body)
-
-    def _too_large(self, most: int) -> _Refused:
-        setting = " (setting api.max_body_bytes)" if most == self._max_body_bytes else ""
-        message = f"the body has more than {most:,} bytes{setting}"
-        return _Refused(failure(413, "too_large", message, headers={"Connection": "close"}))
 
 
 class _Answer:

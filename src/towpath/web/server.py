@@ -104,8 +104,8 @@ def _run(app: FastAPI, listening: socket.socket, settings: ApiSettings) -> None:
         ssl_certfile=settings.tls_certificate or None,
         ssl_keyfile=settings.tls_key or None,
     )
-    hall: VisitorLimits = app.state.hall
-    _Server(config, hall.ending.set).run(sockets=[listening])
+    limits: VisitorLimits = app.state.visitor_limits
+    _Server(config, limits.ending.set).run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):

@@ -1,12 +1,10 @@
-"""Somebody who sends uploads or receives results, at one request: whose uploads they see, and how fast they may be.
+"""Clients of the gateway: whose uploads they see, how fast they may be, and room for what is under way.
 
-How much may be asked and sent with one key: requests and bytes a second, as the settings say.
+Each key has a bucket that fills at the rate of the settings and holds a few seconds of it. Something is let in while
+there is anything in the bucket, and takes out all that it needs. So what is larger than the bucket comes through as
+well, and the next one waits for it. It counts in this process: two gateways let twice as much in.
 
-Each key has a bucket that fills at the rate and holds a few seconds of it. Something is let in while there is anything
-in the bucket, and takes out all that it needs, so that what is larger than the bucket comes through as well, and the
-next one waits for it. It counts in this process: two gateways let twice as much in.
-
-Room for what is under way, and lines of those who wait: nothing fills the memory, and no key keeps others out.
+Whoever has to wait stands in a line, so that nothing fills the memory and no key keeps others out.
 """
 
 from __future__ import annotations
@@ -25,16 +23,117 @@ from fastapi import Depends, Request
 from towpath.access.roles import Principal, Role, Scope
 from towpath.errors import TooFast
 from towpath.settings import GatewaySettings
-from towpath.web.auth import needs, runtime_of
+from towpath.web.auth import RequiredScope, runtime_of
 
 BURST_S = 2.0
 MOST_KEYS = 10_000
+PATIENCE_S = 10.0
+RETRY_S = 1.0
+MOST_CHUNKS, MOST_CHUNKS_OF_ONE = 64, 16  # in memory
+MOST_STREAMS, MOST_STREAMS_OF_ONE = 200, 50
+
+MaySend = Annotated[Principal, Depends(RequiredScope(Scope.GATEWAY_SEND))]
+MayReceive = Annotated[Principal, Depends(RequiredScope(Scope.GATEWAY_RECEIVE))]
+MayLook = Annotated[Principal, Depends(RequiredScope(Scope.GATEWAY_SEND, Scope.GATEWAY_RECEIVE, Scope.READ))]
+MayAbort = Annotated[Principal, Depends(RequiredScope(Scope.GATEWAY_SEND, Scope.DESK_WRITE))]
 
 
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    at_s: float
+class Visitor:
+    """One person at one request. An upload of somebody else is for them as if there was none."""
+
+    def __init__(self, request: Request, principal: Principal) -> None:
+        self.principal = principal
+        self.runtime = runtime_of(request)
+        self.limits: VisitorLimits = request.app.state.visitor_limits
+        self.limits.rates.admit(self.key)
+
+    @property
+    def name(self) -> str:
+        return self.principal.name
+
+    @property
+    def key(self) -> str:
+        """What limits go by."""
+        return self.principal.by
+
+    def own(self, upload: str) -> str:
+        """The id of their upload, as it is kept; raises `UnknownUpload` when it is another's."""
+        return self.runtime.gateway.status(upload, owner=self.name).upload.id
+
+
+def seen_of(principal: Principal) -> str | None:
+    """Whose uploads somebody sees; none: everybody's."""
+    sees_all = principal.role is not Role.VIEWER and Scope.READ in principal.scopes
+    return None if sees_all else principal.name
+
+
+def ended_by(principal: Principal) -> str | None:
+    """Whose uploads somebody may give up; none: everybody's."""
+    return None if Scope.DESK_WRITE in principal.scopes else principal.name
+
+
+def _sender(request: Request, principal: MaySend) -> Visitor:
+    return Visitor(request, principal)
+
+
+def _receiver(request: Request, principal: MayReceive) -> Visitor:
+    return Visitor(request, principal)
+
+
+def _viewer(request: Request, principal: MayLook) -> Visitor:
+    return Visitor(request, principal)
+
+
+def _ender(request: Request, principal: MayAbort) -> Visitor:
+    return Visitor(request, principal)
+
+
+ASender = Annotated[Visitor, Depends(_sender)]
+AReceiver = Annotated[Visitor, Depends(_receiver)]
+AViewer = Annotated[Visitor, Depends(_viewer)]  # may see how far an upload is: its owner, and operators
+AnEnder = Annotated[Visitor, Depends(_ender)]  # may give an upload up: its owner, and operators
+
+
+class VisitorLimits:
+    """What all visitors of one process share."""
+
+    def __init__(self, settings: GatewaySettings, threads: int) -> None:
+        self.rates = Rates(settings.requests_per_s, settings.bytes_per_s, time.monotonic)
+        self.streams = RequestSlots("streams", MOST_STREAMS, MOST_STREAMS_OF_ONE)
+        self.ending = threading.Event()  # the process was told to stop
+        self._lines = WaitingLines()
+        self._most_takes = max(1, threads // 2)
+
+    @asynccontextmanager
+    async def room_for_chunk(self, key: str) -> AsyncIterator[None]:
+        """For the body of one more."""
+        async with self._lines.one_of(MOST_CHUNKS_OF_ONE, "key", key), self._lines.one_of(MOST_CHUNKS, "chunks"):
+            yield
+
+    @asynccontextmanager
+    async def turn_of(self, upload: str, sender: str) -> AsyncIterator[None]:
+        """Chunks of one sender come one after the other; half of the threads are for other requests."""
+        async with self._lines.one_of(1, "sender", upload, sender), self._lines.one_of(self._most_takes, "takes"):
+            yield
+
+
+class Rates:
+    """What one key may do at the gateway."""
+
+    def __init__(self, requests_per_s: float | None, bytes_per_s: float | None, clock: Callable[[], float]) -> None:
+        self._requests = Rate(requests_per_s, clock)
+        self._bytes = Rate(bytes_per_s, clock)
+
+    def admit(self, key: str) -> None:
+        """One more request; raises `TooFast`."""
+        for rate, what in ((self._requests, "requests"), (self._bytes, "bytes")):
+            if (wait_s := rate.wait_s(key)) > 0:
+                raise TooFast(f"this key has sent more {what} than gateway.{what}_per_s allows", wait_s)
+        self._requests.spend(key, 1)
+
+    def spend_bytes(self, key: str, amount: int) -> None:
+        """A body of that many bytes has come."""
+        self._bytes.spend(key, amount)
 
 
 class Rate:
@@ -76,27 +175,10 @@ class Rate:
             self._buckets = kept
 
 
-class Rates:
-    """What one key may do at the gateway."""
-
-    def __init__(self, requests_per_s: float | None, bytes_per_s: float | None, clock: Callable[[], float]) -> None:
-        self._requests = Rate(requests_per_s, clock)
-        self._bytes = Rate(bytes_per_s, clock)
-
-    def admit(self, key: str) -> None:
-        """One more request; raises `TooFast`."""
-        for rate, what in ((self._requests, "requests"), (self._bytes, "bytes")):
-            if (wait_s := rate.wait_s(key)) > 0:
-                raise TooFast(f"this key has sent more {what} than gateway.{what}_per_s allows", wait_s)
-        self._requests.spend(key, 1)
-
-    def spend_bytes(self, key: str, amount: int) -> None:
-        """A body of that many bytes has come."""
-        self._bytes.spend(key, amount)
-
-
-RETRY_S = 1.0
-PATIENCE_S = 10.0
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at_s: float
 
 
 class RequestSlots:
@@ -124,12 +206,6 @@ class RequestSlots:
         finally:
             self._taken[key] -= 1
             self._taken += Counter()  # forgets the keys that have none
-
-
-@dataclass(slots=True)
-class _Line:
-    room: asyncio.Semaphore
-    people: int = 0  # inside and waiting
 
 
 class WaitingLines:
@@ -167,111 +243,7 @@ class WaitingLines:
             raise TooFast(f"too much is under way: {most} at once is the most", RETRY_S) from None
 
 
-MaySend = Annotated[Principal, Depends(needs(Scope.GATEWAY_SEND))]
-MayReceive = Annotated[Principal, Depends(needs(Scope.GATEWAY_RECEIVE))]
-MayLook = Annotated[Principal, Depends(needs(Scope.GATEWAY_SEND, Scope.GATEWAY_RECEIVE, Scope.READ))]
-MayAbort = Annotated[Principal, Depends(needs(Scope.GATEWAY_SEND, Scope.DESK_WRITE))]
-
-MOST_CHUNKS, MOST_CHUNKS_OF_ONE = 64, 16  # in memory
-MOST_STREAMS, MOST_STREAMS_OF_ONE = 200, 50
-
-
-class VisitorLimits:
-    """What all visitors of one process share."""
-
-    def __init__(self, settings: GatewaySettings, threads: int) -> None:
-        self.rates = Rates(settings.requests_per_s, settings.bytes_per_s, time.monotonic)
-        self.streams = RequestSlots("streams", MOST_STREAMS, MOST_STREAMS_OF_ONE)
-        self.ending = threading.Event()  # the process was told to stop
-        self._lines = WaitingLines()
-        self._most_takes = max(1, threads // 2)
-
-    @asynccontextmanager
-    async def room_for_chunk(self, key: str) -> AsyncIterator[None]:
-        """For the body of one more."""
-        async with self._lines.one_of(MOST_CHUNKS_OF_ONE, "key", key), self._lines.one_of(MOST_CHUNKS, "chunks"):
-            yield
-
-    @asynccontextmanager
-    async def turn_of(self, upload: str, sender: str) -> AsyncIterator[None]:
-        """Chunks of one sender come one after the other; half of the threads are for other requests."""
-        async with self._lines.one_of(1, "sender", upload, sender), self._lines.one_of(self._most_takes, "takes"):
-            yield
-
-
-class Visitor:
-    """One person at one request. An upload of somebody else is for them as if there was none."""
-
-    def __init__(self, request: Request, principal: Principal) -> None:
-        self.principal = principal
-        self.runtime = runtime_of(request)
-        self.hall: VisitorLimits = request.app.state.hall
-        self.hall.rates.admit(self.key)
-
-    @property
-    def name(self) -> str:
-        return self.principal.name
-
-    @property
-    def key(self) -> str:
-        """What limits go by."""
-        return self.principal.by
-
-    def own(self, upload: str) -> str:
-        """The id of their upload, as it is kept; raises `UnknownUpload` when it is another's."""
-        return self.runtime.gateway.status(upload, owner=self.name).upload.id
-
-
-class SendingVisitor(Visitor):
-    """Who may send."""
-
-    def __init__(self, request: Request, principal: MaySend) -> None:
-        super().__init__(request, principal)
-
-
-class ReceivingVisitor(Visitor):
-    """Who may receive."""
-
-    def __init__(self, request: Request, principal: MayReceive) -> None:
-        super().__init__(request, principal)
-
-
-class ViewingVisitor(Visitor):
-    """Who may see how far an upload is: its owner, and operators."""
-
-    def __init__(self, request: Request, principal: MayLook) -> None:
-        super().__init__(request, principal)
-
-    @property
-    def owner(self) -> str | None:
-        """Whose uploads are seen; none: everybody's."""
-        return seen_of(self.principal)
-
-
-class EndingVisitor(Visitor):
-    """Who may give an upload up: its owner, and operators."""
-
-    def __init__(self, request: Request, principal: MayAbort) -> None:
-        super().__init__(request, principal)
-
-    @property
-    def owner(self) -> str | None:
-        """Whose uploads may be given up; none: everybody's."""
-        return ended_by(self.principal)
-
-
-def seen_of(principal: Principal) -> str | None:
-    """Whose uploads somebody sees; none: everybody's."""
-    sees_all = principal.role is not Role.VIEWER and Scope.READ in principal.scopes
-    return None if sees_all else principal.name
-
-
-def ended_by(principal: Principal) -> str | None:
-    """Whose uploads somebody may give up; none: everybody's."""
-    return None if Scope.DESK_WRITE in principal.scopes else principal.name
-
-
-ASender = Annotated[SendingVisitor, Depends(SendingVisitor)]
-AReceiver = Annotated[ReceivingVisitor, Depends(ReceivingVisitor)]
-ALooker = Annotated[ViewingVisitor, Depends(ViewingVisitor)]
-AnEnder = Annotated[EndingVisitor, Depends(EndingVisitor)]
+@dataclass(slots=True)
+class _Line:
+    room: asyncio.Semaphore
+    people: int = 0  # inside and waiting

@@ -211,7 +211,7 @@ def trace(
     """Where is this record, and how did it get there?"""
     from towpath.desk.record_queries import CaseTracer, trace_all
     from towpath.flow.audit.trace import SinkTracer, Tracer
-    from towpath.operations.traces import told_item
+    from towpath.operations.traces import trace_item
 
     declared = _declared_of_trace(flow) if ":" in flow or flow.endswith(".py") else None
     name = declared.name if declared is not None else flow
@@ -229,7 +229,7 @@ def trace(
             wanted = _wanted(tracer, log, record, key, id)
         found = trace_all(tracer, desk, wanted)
     if as_json:
-        print_json({"items": [told_item(each, cases) for each, cases in found]})
+        print_json({"items": [trace_item(each, cases) for each, cases in found]})
         return
     for at, (each, cases) in enumerate(found):
         typer.echo("\n" * bool(at) + "\n".join(map(plain, _story(each, cases))))

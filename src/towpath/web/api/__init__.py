@@ -1,1 +1,1 @@
-"""The JSON API."""
+"""The JSON API under `/api/v1`: one module for each area."""

@@ -1,18 +1,16 @@
-"""Actors: their classes, their instances, and what persons do to them.
+"""Actors: their classes, their instances, and what people do to them.
 
-The actors whose code this process has: those of the modules that the settings name.
-
-They are imported when somebody first asks for actors, and once: a module that cannot be imported is told of where
-classes are listed, and neither keeps the server from starting nor hides other modules. What another process has
-written down of a class is known without its code.
+`ActorCode` has the actors whose code this process can import: those of the modules that the settings name. They are
+imported once, when somebody first asks for actors. A module that cannot be imported is listed with the classes; it
+neither keeps the server from starting nor hides other modules. A class whose code only another process has is known by
+what that process has written down.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path as pathlib_Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import Response
@@ -48,51 +46,11 @@ from towpath.web.auth import ActorKeeper, Reader, runtime_of
 from towpath.web.changes import Maker, exactly
 from towpath.web.failures import PREFIX, Limit
 
-
-class ActorCode:
-    """Made once for an app."""
-
-    def __init__(self, modules: Sequence[str], directory: pathlib_Path) -> None:
-        self._modules = modules
-        self._directory = directory
-        self._lock = threading.Lock()
-        self._found: tuple[dict[str, DiscoveredActor], list[BrokenModule]] | None = None
-
-    def known(self, actors: Actors) -> dict[str, KnownClass]:
-        """All actors that are known, by name."""
-        return known_actors(actors.known(), self._read()[0])
-
-    def made_known(self, actors: Actors, name: str) -> KnownClass:
-        """One of them, which other processes know of from now on, too; raises `UnknownActor`."""
-        found = self._read()[0]
-        actors.register(*new_classes(actors.known(), found))
-        return known_actor(known_actors(actors.known(), found), name)
-
-    @property
-    def broken(self) -> list[BrokenModule]:
-        """Modules that cannot be imported, or have no actors."""
-        return self._read()[1]
-
-    def _read(self) -> tuple[dict[str, DiscoveredActor], list[BrokenModule]]:
-        with self._lock:
-            if self._found is None:
-                self._found = found_in(self._modules, self._directory)
-            return self._found
-
-
-def code_of(request: Request) -> ActorCode:
-    code: ActorCode = request.app.state.actor_code
-    return code
-
-
-def known_of(request: Request) -> dict[str, KnownClass]:
-    """All actors that are known."""
-    return code_of(request).known(runtime_of(request).actors)
+if TYPE_CHECKING:
+    import pathlib
 
 
 router = APIRouter(prefix=f"{PREFIX}/actors", tags=["actors"])
-
-T = TypeVar("T")
 
 Actor = Annotated[str, Path(max_length=200, description="The name of a class.")]
 InstanceName = Annotated[str, Path(max_length=200, description="Which instance; most actors have one, `main`.")]
@@ -190,32 +148,28 @@ class ActorRequest:
         self.runtime = runtime_of(request)
         self.actors = self.runtime.actors
         self.code = code_of(request)
-        self.principal = principal
         self.masks = self.runtime.desk.masks_for(principal.role)
         self._maker = maker
-
-    def make(self, what: str, subject: str, act: Callable[[], T], show: Callable[[T | None], Item]) -> Response:
-        return self._maker.make(self.principal, what, subject, act, show)
 
     def start(self, what: str, actor: str, instance: str, why: str, choose: Callable[[], ActorStart]) -> Response:
         """The id of the run, and with which state it begins; nothing of that is known when the answer was lost."""
 
         def act() -> tuple[ActorStart, str]:
             start = choose()
-            return start, self.actors.start_by_hand(start, self.principal.name, why)
+            return start, self.actors.start_by_hand(start, self._maker.principal.name, why)
 
         def show(made: tuple[ActorStart, str] | None) -> Item:
             start, run = made or (None, None)
             return {"run": run, "actor": actor, "instance": instance, "state": start and start.function}
 
-        return self.make(what, f"{actor}:{instance}", act, show)
+        return self._maker.make(what, f"{actor}:{instance}", act, show)
 
     def instance(self, what: str, actor: str, instance: str, act: Callable[..., Any], why: str) -> Response:
         """One instance, which is shown then."""
-        return self.make(
+        return self._maker.make(
             what,
             f"{actor}:{instance}",
-            lambda: act(actor, instance, who=self.principal.name, why=why),
+            lambda: act(actor, instance, **self._maker.by(why)),
             lambda _: instance_shown(self.actors.instance(actor, instance), self.masks),
         )
 
@@ -224,66 +178,108 @@ class ActorRequest:
 
         def act() -> bool:
             self.code.made_known(self.actors, actor)
-            return self.actors.enable(actor, is_enabled, who=self.principal.name, why=why)
+            return self.actors.enable(actor, is_enabled, **self._maker.by(why))
 
         def show(has_changed: bool | None) -> Item:
             return {"actor": actor, "is_enabled": is_enabled, "has_changed": has_changed}
 
-        return self.make(f"{'enable' if is_enabled else 'disable'} actor", actor, act, show)
+        return self._maker.make(f"{'enable' if is_enabled else 'disable'} actor", actor, act, show)
 
 
 ActorOperator = Annotated[ActorRequest, Depends(ActorRequest)]
 
 
 @router.post("/{actor}/enable", response_model=Item)
-def enable(actor: Actor, sent: Reason, helm: ActorOperator) -> Response:
+def enable(actor: Actor, sent: Reason, operator: ActorOperator) -> Response:
     """Let the instances of an actor run again."""
-    return helm.switch(actor, True, sent.why)
+    return operator.switch(actor, True, sent.why)
 
 
 @router.post("/{actor}/disable", response_model=Item)
-def disable(actor: Actor, sent: Reason, helm: ActorOperator) -> Response:
+def disable(actor: Actor, sent: Reason, operator: ActorOperator) -> Response:
     """Let no state of an actor begin, and refuse its starts. States that run finish; nothing is lost."""
-    return helm.switch(actor, False, sent.why)
+    return operator.switch(actor, False, sent.why)
 
 
 @router.post("/{actor}/{instance:path}/start", response_model=Item)
-def start(actor: Actor, instance: InstanceName, sent: Started, helm: ActorOperator) -> Response:
+def start(actor: Actor, instance: InstanceName, sent: Started, operator: ActorOperator) -> Response:
     """Start an instance with a state and its fields, which are checked first; the answer names the run."""
 
     def choose() -> ActorStart:
-        return helm.code.made_known(helm.actors, actor).start(instance, sent.state, sent.fields)
+        return operator.code.made_known(operator.actors, actor).start(instance, sent.state, sent.fields)
 
-    return helm.start("start actor", actor, instance, sent.why, choose)
+    return operator.start("start actor", actor, instance, sent.why, choose)
 
 
 @router.post("/{actor}/{instance:path}/restart", response_model=Item)
-def restart(actor: Actor, instance: InstanceName, sent: StartedAgain, helm: ActorOperator) -> Response:
+def restart(actor: Actor, instance: InstanceName, sent: StartedAgain, operator: ActorOperator) -> Response:
     """Start an instance that has failed again: with the state in which it did, or with one that is named."""
 
     def choose() -> ActorStart:
-        found = helm.actors.instance(actor, instance)
+        found = operator.actors.instance(actor, instance)
         if sent.state is None:
-            known = helm.code.known(helm.actors).get(actor)
-            return start_again(helm.actors.browser(), known, found)
-        _check_failed(found)
-        return helm.code.made_known(helm.actors, actor).start(instance, sent.state, sent.fields or {})
+            known = operator.code.known(operator.actors).get(actor)
+            return start_again(operator.actors.browser(), known, found)
+        check_failed(found)
+        return operator.code.made_known(operator.actors, actor).start(instance, sent.state, sent.fields or {})
 
-    return helm.start("restart actor", actor, instance, sent.why, choose)
+    return operator.start("restart actor", actor, instance, sent.why, choose)
 
 
 @router.post("/{actor}/{instance:path}/abort", response_model=Item)
-def abort(actor: Actor, instance: InstanceName, sent: Reason, helm: ActorOperator) -> Response:
+def abort(actor: Actor, instance: InstanceName, sent: Reason, operator: ActorOperator) -> Response:
     """Let a run fail: at once, or when the state that runs is done. Its clean-up runs."""
-    return helm.instance("abort actor", actor, instance, helm.actors.abort, sent.why)
+    return operator.instance("abort actor", actor, instance, operator.actors.abort, sent.why)
 
 
 @router.post("/{actor}/{instance:path}/wake", response_model=Item)
-def wake(actor: Actor, instance: InstanceName, sent: Reason, helm: ActorOperator) -> Response:
+def wake(actor: Actor, instance: InstanceName, sent: Reason, operator: ActorOperator) -> Response:
     """Let an instance that sleeps go on now, and not when its time comes."""
-    return helm.instance("wake actor", actor, instance, helm.actors.wake, sent.why)
+    return operator.instance("wake actor", actor, instance, operator.actors.wake, sent.why)
 
 
-def _check_failed(found: Instance) -> None:
+class ActorCode:
+    """Made once for an app."""
+
+    def __init__(self, modules: Sequence[str], directory: pathlib.Path) -> None:
+        self._modules = modules
+        self._directory = directory
+        self._lock = threading.Lock()
+        self._found: tuple[dict[str, DiscoveredActor], list[BrokenModule]] | None = None
+
+    def known(self, actors: Actors) -> dict[str, KnownClass]:
+        """All actors that are known, by name."""
+        return known_actors(actors.known(), self._read()[0])
+
+    def made_known(self, actors: Actors, name: str) -> KnownClass:
+        """One of them, which other processes know of from now on, too; raises `UnknownActor`."""
+        found = self._read()[0]
+        actors.register(*new_classes(actors.known(), found))
+        return known_actor(known_actors(actors.known(), found), name)
+
+    @property
+    def broken(self) -> list[BrokenModule]:
+        """Modules that cannot be imported, or have no actors."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[dict[str, DiscoveredActor], list[BrokenModule]]:
+        with self._lock:
+            if self._found is None:
+                self._found = found_in(self._modules, self._directory)
+            return self._found
+
+
+def code_of(request: Request) -> ActorCode:
+    code: ActorCode = request.app.state.actor_code
+    return code
+
+
+def known_of(request: Request) -> dict[str, KnownClass]:
+    """All actors that are known."""
+    return code_of(request).known(runtime_of(request).actors)
+
+
+def check_failed(found: Instance) -> None:
+    """Raises `NotFailed`."""
     if found.phase is not Phase.FAILED:
         raise NotFailed(f"{found.name} is {found.phase}; only what has failed is started again")

@@ -1,7 +1,4 @@
-"""What can be cleaned, how large it is, and what this process remembers.
-
-Notifications: what people are told of, where it goes, and whether it arrives.
-"""
+"""Maintenance: what can be cleaned, how large it is, what this process remembers. And notifications."""
 
 from __future__ import annotations
 
@@ -19,8 +16,10 @@ from towpath.web.changes import Maker
 from towpath.web.failures import PREFIX, Before, Limit
 
 router = APIRouter(prefix=f"{PREFIX}/maintenance", tags=["maintenance"])
+notice_router = APIRouter(prefix=f"{PREFIX}/notify", tags=["notifications"])
 
 Name = Annotated[str, Path(max_length=100)]
+TargetName = Annotated[str, Path(max_length=300)]
 
 
 class MaintenanceOverview(BaseModel):
@@ -34,6 +33,12 @@ class MaintenanceRun(Reason):
     """Clean something."""
 
     force: bool = Field(False, description="Also while others are at work that it would disturb.")
+
+
+class TargetList(BaseModel):
+    """Targets, without their secrets."""
+
+    items: list[Item]
 
 
 @router.get("")
@@ -56,23 +61,12 @@ def run(request: Request, name: Name, sent: MaintenanceRun, principal: ProcessKe
     cleaning = Maintenance(runtime_of(request))
 
     def act() -> LastRun:
-        return cleaning.run(name, who=principal.name, why=sent.why, force=sent.force)
+        return cleaning.run(name, **maker.by(sent.why), force=sent.force)
 
     def show(made: LastRun | None) -> Item:
         return {"name": name, **(last_item(made or cleaning.last(name)) or {})}
 
-    return maker.make(principal, "clean", name, act, show, is_repeatable=True)
-
-
-notice_router = APIRouter(prefix=f"{PREFIX}/notify", tags=["notifications"])
-
-TargetName = Annotated[str, Path(max_length=300)]
-
-
-class TargetList(BaseModel):
-    """Targets, without their secrets."""
-
-    items: list[Item]
+    return maker.make("clean", name, act, show, is_repeatable=True)
 
 
 @notice_router.get("/notices")
@@ -100,4 +94,4 @@ def try_(request: Request, target: TargetName, sent: Reason, principal: Worker, 
     def show(made: TargetTrial | None) -> TargetTrial:
         return made or TargetTrial(target=target, is_delivered=False, id=None, reason="that is not known any more")
 
-    return maker.make(principal, "try target", target, lambda: tried(notify, target), show)
+    return maker.make("try target", target, lambda: tried(notify, target), show)

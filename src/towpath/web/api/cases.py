@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from towpath.db.paging import LOOK_S
-from towpath.desk.edits import EditResult as EditMade
+from towpath.desk.edits import EditResult
 from towpath.operations.case_models import (
     Assigned,
     Cases,
@@ -148,7 +148,7 @@ def note(case: str, sent: Noted, worker: AtWork) -> Response:
 def edit(case: str, sent: Edited, worker: AtWork) -> Response:
     """Change the copy that goes out next. Refused when the case is not as it was `seen`, or the body does not fit."""
 
-    def act(id: str) -> EditMade:
+    def act(id: str) -> EditResult:
         # Who sees only stars would write them into the record.
         return worker.desk.edits.edit(
             id, sent.bytes(), seen=sent.seen.seen(), masks=worker.masks, **worker.by(sent.why)

@@ -1,6 +1,6 @@
 """Complaints of readers about documents, for those who act on them.
 
-What anybody may ask for without a key: to complain about a document, where the settings say so.
+Where the settings say so, anybody may complain about a document without a key.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
@@ -17,15 +17,14 @@ from towpath.access.roles import Principal, Scope
 from towpath.catalog.complaints.store import Complaint, ComplaintState
 from towpath.errors import TooFast
 from towpath.operations.catalog import Blocked, Complained, Dismissed, Linked, Rerun, complaint_item
-from towpath.operations.model import LARGEST, Item, Page, Reason, page
+from towpath.operations.model import Item, Page, Reason, page
 from towpath.web.auth import DataKeeper, Reader, runtime_of
 from towpath.web.changes import Maker
-from towpath.web.failures import COMPLAINTS, PREFIX, Before, Limit
+from towpath.web.failures import COMPLAINTS, PREFIX, Before, Limit, Number
 from towpath.web.visitors import Rate
 
 router = APIRouter(prefix=f"{PREFIX}/complaints", tags=["complaints"])
-
-Number = Annotated[int, Path(ge=1, le=LARGEST)]
+public_router = APIRouter(tags=["public"])
 
 
 @router.get("")
@@ -34,7 +33,7 @@ def complaints(
 ) -> Page[Item]:
     """Complaints, the newest first. Contacts are shown to those who may act on them."""
     found = runtime_of(request).complaints.list(state=state, limit=limit + 1, before=before)
-    return page(found, limit, lambda each: shown(each, principal))
+    return page(found, limit, lambda each: _shown(each, principal))
 
 
 @router.get("/{number}")
@@ -42,7 +41,7 @@ def show(request: Request, number: Number, principal: Reader) -> Item:
     """One complaint, and the numbers of others about the same document."""
     complaints = runtime_of(request).complaints
     found = complaints.show(number)
-    return {**shown(found, principal), "others": [each.number for each in complaints.others(found)]}
+    return {**_shown(found, principal), "others": [each.number for each in complaints.others(found)]}
 
 
 @router.post("", status_code=201, response_model=Item)
@@ -52,20 +51,20 @@ def make(request: Request, sent: Complained, principal: DataKeeper, maker: Maker
 
     def show(made: Complaint | None) -> Item:  # None: the answer was lost, and nobody else has said the same since
         mine = (each for each in complaints.list() if each.made_by == principal.name and each.about == about)
-        return shown(made or next(mine), principal)
+        return _shown(made or next(mine), principal)
 
     def act() -> Complaint:
         return complaints.make(about, who=principal.name)
 
-    return maker.make(principal, "make complaint", f"{about.target} {about.document}", act, show, status=201)
+    return maker.make("make complaint", f"{about.target} {about.document}", act, show, status=201)
 
 
 @router.post("/{number}/take", response_model=Item)
 def take(request: Request, number: Number, sent: Reason, principal: DataKeeper, maker: Maker) -> Response:
     """Say that you are at it."""
     act = runtime_of(request).complaints.take
-    by = {"who": principal.name, "why": sent.why}
-    return _act(request, maker, principal, "take complaint", number, lambda: act(number, **by))
+    by = maker.by(sent.why)
+    return _act(request, maker, "take complaint", number, lambda: act(number, **by))
 
 
 @router.post("/{number}/link", response_model=Item)
@@ -74,17 +73,17 @@ def link(request: Request, number: Number, sent: Linked, principal: DataKeeper, 
     complaints = runtime_of(request).complaints
 
     def act() -> Complaint:
-        return complaints.link(number, sent.topic, sent.partition, sent.offset, who=principal.name, why=sent.why)
+        return complaints.link(number, sent.topic, sent.partition, sent.offset, **maker.by(sent.why))
 
-    return _act(request, maker, principal, "link complaint", number, act)
+    return _act(request, maker, "link complaint", number, act)
 
 
 @router.post("/{number}/dismiss", response_model=Item)
 def dismiss(request: Request, number: Number, sent: Dismissed, principal: DataKeeper, maker: Maker) -> Response:
     """Settle it: nothing is to be done."""
     act = runtime_of(request).complaints.dismiss
-    by = {"who": principal.name, "why": sent.why, "reply": sent.reply}
-    return _act(request, maker, principal, "dismiss complaint", number, lambda: act(number, **by))
+    by = maker.by(sent.why)
+    return _act(request, maker, "dismiss complaint", number, lambda: act(number, **by, reply=sent.reply))
 
 
 @router.post("/{number}/block", response_model=Item)
@@ -97,14 +96,13 @@ def block(request: Request, number: Number, sent: Blocked, principal: DataKeeper
         return complaints.block(
             number,
             until=sent.until,
-            who=principal.name,
-            why=sent.why,
+            **maker.by(sent.why),
             action=sent.action,
             approved_by=sent.approved_by,
             reply=sent.reply,
         )
 
-    return _act(request, maker, principal, "block after complaint", number, act)
+    return _act(request, maker, "block after complaint", number, act)
 
 
 @router.post("/{number}/rerun", response_model=Item)
@@ -113,38 +111,9 @@ def rerun(request: Request, number: Number, sent: Rerun, principal: DataKeeper, 
     complaints = runtime_of(request).complaints
 
     def act() -> Complaint:
-        return complaints.rerun(number, who=principal.name, why=sent.why, reply=sent.reply)
+        return complaints.rerun(number, **maker.by(sent.why), reply=sent.reply)
 
-    return _act(request, maker, principal, "re-run after complaint", number, act, is_repeatable=True)
-
-
-def _act(
-    request: Request,
-    maker: Maker,
-    principal: Principal,
-    what: str,
-    number: int,
-    act: Callable[[], Complaint],
-    *,
-    is_repeatable: bool = False,
-) -> Response:
-    complaints = runtime_of(request).complaints
-    return maker.make(
-        principal,
-        what,
-        number,
-        act,
-        lambda made: shown(made or complaints.show(number), principal),
-        is_repeatable=is_repeatable,
-    )
-
-
-def shown(complaint: Complaint, principal: Principal) -> Item:
-    """As this person may see it."""
-    return complaint_item(complaint, shows_contact=Scope.DATA_WRITE in principal.scopes)
-
-
-public_router = APIRouter(tags=["public"])
+    return _act(request, maker, "re-run after complaint", number, act, is_repeatable=True)
 
 
 class Heard(BaseModel):
@@ -173,3 +142,20 @@ def admitted(request: Request) -> None:
 def complain(request: Request, sent: Complained, admitted: Annotated[None, Depends(admitted)]) -> Heard:
     """Say what is wrong with a document. Off unless `complaints.public` is set."""
     return Heard(complaint=runtime_of(request).complaints.make(sent.value()).number)
+
+
+def _shown(complaint: Complaint, principal: Principal) -> Item:
+    """As this person may see it."""
+    return complaint_item(complaint, shows_contact=Scope.DATA_WRITE in principal.scopes)
+
+
+def _act(
+    request: Request, maker: Maker, what: str, number: int, act: Callable[[], Complaint], *, is_repeatable: bool = False
+) -> Response:
+    """One complaint, which is shown then."""
+    complaints = runtime_of(request).complaints
+
+    def show(made: Complaint | None) -> Item:
+        return _shown(made or complaints.show(number), maker.principal)
+
+    return maker.make(what, number, act, show, is_repeatable=is_repeatable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
@@ -18,12 +18,10 @@ from towpath.operations.model import LARGEST, Item, MarkedPage, Reason, RequestB
 from towpath.web.api.desk_request import id_of
 from towpath.web.auth import PolicyMaker, Reader, runtime_of
 from towpath.web.changes import Maker
-from towpath.web.failures import PREFIX, Limit
+from towpath.web.failures import PREFIX, FlowName, Limit, Number
 
 router = APIRouter(prefix=f"{PREFIX}/desk", tags=["corrections"])
 
-Number = Annotated[int, Path(ge=1, le=LARGEST)]
-FlowName = Annotated[str, Path(max_length=300)]
 _MARK = re.compile(r"(\d{1,18})/([0-9a-f-]{36})/(\d{1,9})/(.{1,400})", re.ASCII)
 
 
@@ -83,11 +81,9 @@ def turn_on(request: Request, rule: Number, sent: TurnedOn, principal: PolicyMak
     corrections = runtime_of(request).corrections
 
     def act() -> CorrectionRule:
-        return corrections.turn_on(
-            rule, who=principal.name, why=sent.why, support=sent.support, confidence=sent.confidence
-        )
+        return corrections.turn_on(rule, **maker.by(sent.why), support=sent.support, confidence=sent.confidence)
 
-    return maker.make(principal, "turn on rule", rule, act, lambda _: rule_item(corrections.rule(rule)))
+    return maker.make("turn on rule", rule, act, lambda _: rule_item(corrections.rule(rule)))
 
 
 @router.post("/rules/{rule}/off", response_model=Item)
@@ -96,9 +92,9 @@ def turn_off(request: Request, rule: Number, sent: Reason, principal: PolicyMake
     corrections = runtime_of(request).corrections
 
     def act() -> CorrectionRule:
-        return corrections.turn_off(rule, who=principal.name, why=sent.why)
+        return corrections.turn_off(rule, **maker.by(sent.why))
 
-    return maker.make(principal, "turn off rule", rule, act, lambda _: rule_item(corrections.rule(rule)))
+    return maker.make("turn off rule", rule, act, lambda _: rule_item(corrections.rule(rule)))
 
 
 @router.post("/rules/{rule}/revert", response_model=Item)
@@ -109,16 +105,13 @@ def revert(request: Request, rule: Number, sent: Reason, principal: PolicyMaker,
     """
     corrections = runtime_of(request).corrections
 
-    def act() -> Reverted:
-        return corrections.revert(rule, who=principal.name, why=sent.why)
-
     def show(made: Reverted | None) -> Item:
         found = rule_item(corrections.rule(rule))
         if made is None:  # the answer was lost
             return {**found, "touched": None, "taken_back": None}
         return {**found, "touched": len(made.touched), "taken_back": list(made.taken_back)}
 
-    return maker.make(principal, "revert rule", rule, act, show)
+    return maker.make("revert rule", rule, lambda: corrections.revert(rule, **maker.by(sent.why)), show)
 
 
 @router.get("/corrections/{flow}/report")

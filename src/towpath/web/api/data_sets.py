@@ -46,10 +46,7 @@ def delete(request: Request, data_set: Id, sent: Reason, principal: DataKeeper, 
     """Remove all that it is; its row stays for a while, as deleted. Refused while something is made from it."""
     data_sets = runtime_of(request).data_sets
 
-    def act() -> DataSet:
-        return data_sets.delete(data_set, who=principal.name, why=sent.why)
-
     def show(made: DataSet | None) -> Item:
         return data_set_item(made or data_sets.show(data_set).data_set)  # what was cut off ends by itself
 
-    return maker.make(principal, "delete data set", data_set, act, show)
+    return maker.make("delete data set", data_set, lambda: data_sets.delete(data_set, **maker.by(sent.why)), show)

@@ -1,15 +1,15 @@
-"""What persons do on the desk over HTTP, in one shape: whom it concerns, the act in their name, and how it is then."""
+"""What people do on the desk over HTTP, in one shape: whom it concerns, the act in their name, and how it is then."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Protocol, TypedDict
+from typing import Annotated, Any, Protocol
 from uuid import UUID
 
 from fastapi import Depends, Request
 from fastapi.responses import Response
 
-from towpath.desk.actions.service import ActionResult as Done
+from towpath.desk.actions.service import ActionResult
 from towpath.desk.cases.model import CaseSelection
 from towpath.desk.desk import Desk
 from towpath.desk.masks import Masks
@@ -17,20 +17,13 @@ from towpath.operations.case_models import Cases, Performed
 from towpath.operations.cases import case_item, case_view, group_view, job_view
 from towpath.operations.model import Item
 from towpath.web.auth import Worker, runtime_of
-from towpath.web.changes import Maker
-
-
-class ByHand(TypedDict):
-    """What every change by hand is asked for."""
-
-    who: str
-    why: str
+from towpath.web.changes import ByHand, Maker
 
 
 class OnCases(Protocol):
     """Something that is done to several cases."""
 
-    def __call__(self, ids: Sequence[str], /, *, who: str, why: str) -> Done: ...
+    def __call__(self, ids: Sequence[str], /, *, who: str, why: str) -> ActionResult: ...
 
 
 class OnOne(Protocol):
@@ -58,29 +51,24 @@ class DeskRequest:
 
     def by(self, why: str) -> ByHand:
         """In whose name, and why."""
-        return {"who": self.principal.name, "why": why}
+        return self.maker.by(why)
 
     def cases(self, what: str, sent: Cases, act: OnCases) -> Response:
         """Cases that are named, and how they are then."""
         ids = ids_of(self.desk, sent.cases)
         subject = f"case {ids[0]}" if len(ids) == 1 else f"{len(ids)} cases from {ids[0]}"
         return self.maker.make(
-            self.principal,
-            what,
-            subject,
-            lambda: act(ids, **self.by(sent.why)),
-            lambda done: self._performed(ids, done),
+            what, subject, lambda: act(ids, **self.by(sent.why)), lambda done: self._performed(ids, done)
         )
 
     def case(self, what: str, case: str, act: Callable[[str], object]) -> Response:
         """One case, which is shown then; `act` is given its id."""
         id = id_of(self.desk, case)
-        return self.maker.make(self.principal, what, id, lambda: act(id), lambda _: self.shown(id))
+        return self.maker.make(what, id, lambda: act(id), lambda _: self.shown(id))
 
     def group(self, what: str, group: int, why: str, act: OnOne) -> Response:
         """One group, which is shown then."""
         return self.maker.make(
-            self.principal,
             what,
             group,
             lambda: act(group, **self.by(why)),
@@ -91,15 +79,13 @@ class DeskRequest:
         """One bulk job, which is shown then."""
         jobs = self.desk.jobs
         id = jobs.find(job).id
-        return self.maker.make(
-            self.principal, what, id, lambda: act(id, **self.by(why)), lambda _: job_view(jobs.show(id))
-        )
+        return self.maker.make(what, id, lambda: act(id, **self.by(why)), lambda _: job_view(jobs.show(id)))
 
     def shown(self, case_id: str) -> Item:
         """A case as this person sees it."""
         return case_view(self.desk.cases.show(case_id, masks=self.masks))
 
-    def _performed(self, ids: Sequence[str], done: Done | None) -> Performed:
+    def _performed(self, ids: Sequence[str], done: ActionResult | None) -> Performed:
         found = self.desk.cases.page(CaseSelection(ids=tuple(ids)), limit=len(ids), masks=self.masks).cases
         refused = None if done is None else dict(done.refused)
         return Performed(cases=[case_item(case) for case in found], refused=refused)

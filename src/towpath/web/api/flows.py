@@ -1,21 +1,21 @@
-"""Flows: their stages and batches, and what persons ask of them. All of it comes from the database, without Spark.
+"""Flows: their stages and batches, what people ask of them, and where their records are.
 
-Where the records of a flow are: all of them as a balance, or one of them as a story.
+All of it comes from the database and the log, without Spark.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from itertools import groupby
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from towpath.core.clock import to_datetime
-from towpath.desk.record_queries import CaseTracer, DeskPlaceSource, trace_all
+from towpath.desk.record_queries import DeskPlaceSource
 from towpath.errors import BadValue
 from towpath.flow.audit.audit import audit_within, ledger_balance
 from towpath.flow.delivery.ledger import Ledger
@@ -29,7 +29,6 @@ from towpath.operations.flows import (
     Flows,
     Reset,
     ResetTo,
-    Traced,
     batch_item,
     flow_item,
     gap_item,
@@ -38,17 +37,18 @@ from towpath.operations.flows import (
     stage_whole,
 )
 from towpath.operations.model import Item, MarkedPage
-from towpath.operations.traces import TraceQuery, find, trace_shown
+from towpath.operations.traces import Traced, TraceQuery, traced
 from towpath.web.auth import FlowKeeper, Reader, runtime_of
 from towpath.web.changes import Maker
-from towpath.web.failures import PREFIX, Limit
+from towpath.web.failures import PREFIX, FlowName, Limit
 
 router = APIRouter(prefix=f"{PREFIX}/flows", tags=["flows"])
+audit_router = APIRouter(prefix=PREFIX, tags=["flows"])
 
-FlowName = Annotated[str, Path(max_length=300)]
 StageName = Annotated[str | None, Query(min_length=1, max_length=300, description="Only this stage.")]
 MOST_MINUTES = 24 * 60
 MOST_STRETCHES = 1_440
+LONGEST_S = 20.0
 _MARK = re.compile(r"(\d{1,9})-(\d{1,18})", re.ASCII)
 
 
@@ -93,12 +93,11 @@ def batches(
     before: Annotated[str | None, Query(max_length=2_000, description="Go on where a page ended: its `next`.")] = None,
 ) -> MarkedPage[Item]:
     """The ledger: what each batch read and what became of it, the one that began last first."""
-    marks = None if before is None else _read_marks(before)
+    marks = None if before is None else read_marks(before, "before: write what a page had under `next`")
     found = batch_page(runtime_of(request).database, flow, stage=stage, limit=limit, marks=marks)
     if found is None:
         raise BadValue("before: it is of another page; write what a page with the same flow and stage had under `next`")
-    next_ = None if found.next is None else "_".join(f"{generation}-{batch}" for generation, batch in found.next)
-    return MarkedPage(items=[batch_item(each) for each in found.batches], next=next_)
+    return MarkedPage(items=[batch_item(each) for each in found.batches], next=marks_text(found.next))
 
 
 @router.get("/{flow}/history")
@@ -165,48 +164,6 @@ def reset_count(request: Request, flow: FlowName, sent: ResetTo, principal: Read
     }
 
 
-def _ask(
-    request: Request,
-    flow: str,
-    kind: StageCommandKind,
-    sent: FlowCommandRequest | Reset,
-    principal: FlowKeeper,
-    maker: Maker,
-    arguments: Mapping[str, Any] | None = None,
-) -> Response:
-    runtime = runtime_of(request)
-    masks = runtime.desk.masks_for(principal.role)
-
-    def act() -> list[StageStatus]:
-        steering = StageCommands(runtime.database, runtime.event_log)
-        return steering.ask(flow, kind, who=principal.name, why=sent.why, stage=sent.stage, arguments=arguments)
-
-    def show(asked: list[StageStatus] | None) -> FlowCommandResult:
-        """When the answer was lost, nobody knows how the stages were before."""
-        was = None if asked is None else {look.stage.name: look for look in asked}
-        now = [
-            look for look in stage_statuses(runtime.database, flow, sent.stage) if was is None or look.stage.name in was
-        ]
-        done = [None if was is None else is_done(kind, was[look.stage.name], look) for look in now]
-        items = [{**stage_shown(look, masks), "is_done": each} for look, each in zip(now, done, strict=True)]
-        return FlowCommandResult(items=items)
-
-    subject = flow if sent.stage is None else f"{flow}/{sent.stage}"
-    return maker.make(principal, f"{kind} flow", subject, act, show)
-
-
-def _read_marks(text: str) -> list[Mark]:
-    found = [_MARK.fullmatch(part) for part in text.split("_")]
-    if any(each is None for each in found):
-        raise BadValue("before: write what a page had under `next`")
-    return [(int(each[1]), int(each[2])) for each in found if each is not None]
-
-
-audit_router = APIRouter(prefix=PREFIX, tags=["flows"])
-
-LONGEST_S = 20.0
-
-
 @audit_router.get("/flows/{flow}/audit")
 def audit(
     request: Request,
@@ -238,9 +195,47 @@ def trace(request: Request, principal: Reader, wanted: Annotated[TraceQuery, Que
     Nothing says where records of a key are: the end of the topic is read for them.
     """
     runtime = runtime_of(request)
+    return traced(runtime, wanted, runtime.desk.masks_for(principal.role))
+
+
+def marks_text(marks: Iterable[Mark] | None) -> str | None:
+    """For the next page; none: this is the last one."""
+    return None if marks is None else "_".join(f"{generation}-{batch}" for generation, batch in marks)
+
+
+def read_marks(text: str, wrong: str) -> list[Mark]:
+    """Where a page ended; raises `BadValue` with what is `wrong`."""
+    found = [_MARK.fullmatch(part) for part in text.split("_")]
+    if not all(found):
+        raise BadValue(wrong)
+    return [(int(each[1]), int(each[2])) for each in found if each is not None]
+
+
+def _ask(
+    request: Request,
+    flow: str,
+    kind: StageCommandKind,
+    sent: FlowCommandRequest | Reset,
+    principal: FlowKeeper,
+    maker: Maker,
+    arguments: Mapping[str, Any] | None = None,
+) -> Response:
+    runtime = runtime_of(request)
     masks = runtime.desk.masks_for(principal.role)
-    meant = find(runtime, wanted, masks)
-    flow = meant.tracer.flow
-    told = trace_all(meant.tracer, CaseTracer(runtime.database), meant.records)
-    items = [trace_shown(runtime.desk, flow, each, cases, masks) for each, cases in told]
-    return Traced(flow=flow, items=items, matches=meant.matches, offsets_read=meant.offsets_read)
+
+    def act() -> list[StageStatus]:
+        commands = StageCommands(runtime.database, runtime.event_log)
+        return commands.ask(flow, kind, **maker.by(sent.why), stage=sent.stage, arguments=arguments)
+
+    def show(asked: list[StageStatus] | None) -> FlowCommandResult:
+        """When the answer was lost, nobody knows how the stages were before."""
+        was = None if asked is None else {look.stage.name: look for look in asked}
+        now = [
+            look for look in stage_statuses(runtime.database, flow, sent.stage) if was is None or look.stage.name in was
+        ]
+        done = [None if was is None else is_done(kind, was[look.stage.name], look) for look in now]
+        items = [{**stage_shown(look, masks), "is_done": each} for look, each in zip(now, done, strict=True)]
+        return FlowCommandResult(items=items)
+
+    subject = flow if sent.stage is None else f"{flow}/{sent.stage}"
+    return maker.make(f"{kind} flow", subject, act, show)

@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from towpath.core.clock import to_datetime, to_micros
@@ -16,14 +16,13 @@ from towpath.desk.groups.store import Mark, newest_first
 from towpath.errors import BadValue
 from towpath.operations.case_models import Archived, GroupAssigned, Merged, Noted, SplitOff
 from towpath.operations.cases import group_shown, group_view
-from towpath.operations.model import LARGEST, Item, MarkedPage, Reason
+from towpath.operations.model import Item, MarkedPage, Reason
 from towpath.web.api.desk_request import AtWork, ids_of
 from towpath.web.auth import Reader, runtime_of
-from towpath.web.failures import PREFIX, Limit
+from towpath.web.failures import PREFIX, Limit, Number
 
 router = APIRouter(prefix=f"{PREFIX}/desk", tags=["groups"])
 
-Number = Annotated[int, Path(ge=1, le=LARGEST)]
 _MARK = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
 
@@ -120,7 +119,7 @@ def split(group: Number, sent: SplitOff, worker: AtWork) -> Response:
             return {"group": group_view(desk.groups.show(group), worker.masks), "moved": None, "job": None}
         return {"group": group_shown(made.group, worker.masks), "moved": made.moved, "job": made.job_id}
 
-    return worker.maker.make(worker.principal, "split group", group, act, show)
+    return worker.maker.make("split group", group, act, show)
 
 
 def mark_text(mark: Mark) -> str:

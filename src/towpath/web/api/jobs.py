@@ -57,7 +57,7 @@ def plan(sent: NewJob, worker: AtWork) -> Response:
     def show(made: BulkJob | None) -> Item:
         return {"is_made": True} if made is None else job_item(made)  # the answer was lost: the list of jobs has it
 
-    return worker.maker.make(worker.principal, f"job: {sent.kind}", sent.name or "", act, show, status=201)
+    return worker.maker.make(f"job: {sent.kind}", sent.name or "", act, show, status=201)
 
 
 @router.get("/jobs/{job}")

@@ -19,12 +19,11 @@ from towpath.operations.cases import case_item
 from towpath.operations.model import Item, MarkedPage, Reason
 from towpath.web.api.desk_request import AtWork
 from towpath.web.auth import Reader, runtime_of
-from towpath.web.failures import PREFIX, Limit
+from towpath.web.failures import PREFIX, FlowName, Limit
 
 router = APIRouter(prefix=f"{PREFIX}/lanes", tags=["lanes"])
 
-FlowName = Annotated[str, Path(max_length=300)]
-Number = Annotated[int, Path(ge=0, le=1_000_000)]
+LaneNumber = Annotated[int, Path(ge=0, le=1_000_000)]
 _DUE = re.compile(r"(\d{1,18})-(\d{1,18})", re.ASCII)
 
 
@@ -41,7 +40,7 @@ def lanes(request: Request, principal: Reader, flow: Annotated[str | None, Query
 
 
 @router.get("/{flow}/{lane}")
-def show(request: Request, flow: FlowName, lane: Number, principal: Reader) -> Item:
+def show(request: Request, flow: FlowName, lane: LaneNumber, principal: Reader) -> Item:
     """One lane."""
     return lane_item(runtime_of(request).lanes.show(flow, lane))
 
@@ -50,7 +49,7 @@ def show(request: Request, flow: FlowName, lane: Number, principal: Reader) -> I
 def waiting(
     request: Request,
     flow: FlowName,
-    lane: Number,
+    lane: LaneNumber,
     principal: Reader,
     limit: Limit = 100,
     after: Annotated[str | None, Query(max_length=40, description="Go on where a page ended: its `next`.")] = None,
@@ -66,25 +65,25 @@ def waiting(
 
 
 @router.post("/{flow}/{lane}/pause", response_model=Item)
-def pause(flow: FlowName, lane: Number, sent: Reason, worker: AtWork) -> Response:
+def pause(flow: FlowName, lane: LaneNumber, sent: Reason, worker: AtWork) -> Response:
     """Release nothing more of it until it is resumed."""
     return _change(worker, "pause lane", flow, lane, sent.why, worker.runtime.lanes.pause)
 
 
 @router.post("/{flow}/{lane}/resume", response_model=Item)
-def resume(flow: FlowName, lane: Number, sent: Reason, worker: AtWork) -> Response:
+def resume(flow: FlowName, lane: LaneNumber, sent: Reason, worker: AtWork) -> Response:
     """Let a paused lane go on."""
     return _change(worker, "resume lane", flow, lane, sent.why, worker.runtime.lanes.resume)
 
 
 @router.post("/{flow}/{lane}/hurry", response_model=Item)
-def hurry(flow: FlowName, lane: Number, sent: Reason, worker: AtWork) -> Response:
+def hurry(flow: FlowName, lane: LaneNumber, sent: Reason, worker: AtWork) -> Response:
     """Release all that waits in it now, as if it were due."""
     return _change(worker, "hurry lane", flow, lane, sent.why, worker.runtime.lanes.hurry)
 
 
 @router.post("/{flow}/{lane}/empty", response_model=Item)
-def empty(flow: FlowName, lane: Number, sent: Reason, worker: AtWork) -> Response:
+def empty(flow: FlowName, lane: LaneNumber, sent: Reason, worker: AtWork) -> Response:
     """Put all that waits in it in front of persons."""
     lanes = worker.runtime.lanes
 
@@ -95,21 +94,10 @@ def empty(flow: FlowName, lane: Number, sent: Reason, worker: AtWork) -> Respons
     return _change(worker, "empty lane", flow, lane, sent.why, act, is_repeatable=True)
 
 
-class _OnLane(Protocol):
+class OnLane(Protocol):
+    """Something that is done to a lane."""
+
     def __call__(self, flow: str, lane: int, /, *, who: str, why: str) -> object: ...
-
-
-def _change(
-    worker: AtWork, what: str, flow: str, lane: int, why: str, act: _OnLane, *, is_repeatable: bool = False
-) -> Response:
-    return worker.maker.make(
-        worker.principal,
-        what,
-        f"{flow}/{lane}",
-        lambda: act(flow, lane, **worker.by(why)),
-        lambda _: lane_item(worker.runtime.lanes.show(flow, lane)),
-        is_repeatable=is_repeatable,
-    )
 
 
 def due_text(case: Case) -> str:
@@ -123,6 +111,18 @@ def read_due(text: str) -> Due:
     if found is None:
         raise BadValue("after: write what a page had under `next`")
     return int(found[1]), int(found[2])
+
+
+def _change(
+    worker: AtWork, what: str, flow: str, lane: int, why: str, act: OnLane, *, is_repeatable: bool = False
+) -> Response:
+    return worker.maker.make(
+        what,
+        f"{flow}/{lane}",
+        lambda: act(flow, lane, **worker.by(why)),
+        lambda _: lane_item(worker.runtime.lanes.show(flow, lane)),
+        is_repeatable=is_repeatable,
+    )
 
 
 def lane_item(view: LaneView) -> Item:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field
 
@@ -14,11 +14,10 @@ from towpath.operations.model import LARGEST, Item, RequestBody, Why
 from towpath.policy import Rule
 from towpath.web.auth import PolicyMaker, Reader, runtime_of
 from towpath.web.changes import Maker
-from towpath.web.failures import PREFIX
+from towpath.web.failures import PREFIX, FlowName
 
 router = APIRouter(prefix=f"{PREFIX}/policies", tags=["policies"])
 
-FlowName = Annotated[str, Path(max_length=300)]
 MOST_RULES = 200
 MOST_TRIED = 100_000
 
@@ -82,13 +81,13 @@ def set_(request: Request, flow: FlowName, sent: NewRules, principal: PolicyMake
 
     def act() -> Version:
         rules = [Rule.from_json(each) for each in sent.rules]
-        return policies.set(flow, rules, who=principal.name, why=sent.why, after=sent.after)
+        return policies.set(flow, rules, **maker.by(sent.why), after=sent.after)
 
     def show(made: Version | None) -> Item:
         found = made or next(each for each in policies.current(flow) if each.origin is PolicyOrigin.OPERATOR)
         return version_item(found)
 
-    return maker.make(principal, "set policies", flow, act, show)
+    return maker.make("set policies", flow, act, show)
 
 
 @router.post("/{flow}/withdraw", response_model=Item)
@@ -97,8 +96,8 @@ def withdraw(request: Request, flow: FlowName, sent: RuleWithdrawal, principal: 
     policies = runtime_of(request).policies
 
     def act() -> tuple[Withdrawn, int]:
-        gone = policies.withdraw(flow, sent.number, who=principal.name, why=sent.why)
-        opened = policies.open_ignored(flow, gone.ids, who=principal.name, why=sent.why) if sent.opens else 0
+        gone = policies.withdraw(flow, sent.number, **maker.by(sent.why))
+        opened = policies.open_ignored(flow, gone.ids, **maker.by(sent.why)) if sent.opens else 0
         return gone, opened
 
     def show(made: tuple[Withdrawn, int] | None) -> Item:
@@ -107,7 +106,7 @@ def withdraw(request: Request, flow: FlowName, sent: RuleWithdrawal, principal: 
         gone, opened = made
         return {**version_item(gone.version), "ignored": gone.ignored, "opened": opened}
 
-    return maker.make(principal, "withdraw policy", flow, act, show)
+    return maker.make("withdraw policy", flow, act, show)
 
 
 def version_item(version: Version) -> Item:

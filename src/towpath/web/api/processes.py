@@ -107,18 +107,18 @@ class DutyRequest:
 
     def __init__(self, request: Request, principal: ProcessKeeper, maker: Maker) -> None:
         self.runtime = runtime_of(request)
-        self.principal = principal
+        self.masks = self.runtime.desk.masks_for(principal.role)
         self.maker = maker
 
     def wish(self, what: str, name: str, why: str, act: _OnDuty) -> Response:
         """What is wished is done by the coordinator: the answer says whether there is one."""
-        duties, masks = self.runtime.duties, self.runtime.desk.masks_for(self.principal.role)
+        duties = self.runtime.duties
 
         def shown(_: object) -> Exact:
             has_coordinator = duties.overview().has_coordinator
-            return exact({**view_shown(duties.show(name), masks), "has_coordinator": has_coordinator})
+            return exact({**view_shown(duties.show(name), self.masks), "has_coordinator": has_coordinator})
 
-        return self.maker.make(self.principal, what, name, lambda: act(name, who=self.principal.name, why=why), shown)
+        return self.maker.make(what, name, lambda: act(name, **self.maker.by(why)), shown)
 
 
 Keeper = Annotated[DutyRequest, Depends(DutyRequest)]

@@ -1,7 +1,4 @@
-"""The queue: its inboxes and messages, and what persons do to them.
-
-Events: what happened.
-"""
+"""The queue: its inboxes and messages, and what people do to them. And events: what happened."""
 
 from __future__ import annotations
 
@@ -38,8 +35,10 @@ from towpath.web.changes import Maker, exact, exactly
 from towpath.web.failures import PREFIX, Limit
 
 router = APIRouter(prefix=f"{PREFIX}/queue", tags=["queue"])
+event_router = APIRouter(prefix=PREFIX, tags=["events"])
 
 MessageId = Annotated[str, Path(max_length=100)]
+Text = Annotated[str, Field(min_length=1, max_length=400)]
 
 
 class QueueRequest:
@@ -64,24 +63,29 @@ class QueueRequest:
 
     def change(self, what: str, message_id: str, act: Callable[[Operator], None]) -> Response:
         """Something that is done to a message, which is shown then."""
-        return self.maker.make(
-            self.principal, what, message_id, lambda: act(self.operator), lambda _: self.shown(message_id)
-        )
+        return self.maker.make(what, message_id, lambda: act(self.operator), lambda _: self.shown(message_id))
 
     def make(self, what: str, subject: str, act: Callable[[Operator, str | None], str]) -> Response:
         """A new message, which is shown then; asked for again with the same idempotency key, it has the same id."""
-        id = self.maker.same_id(self.principal)
+        id = self.maker.same_id()
         return self.maker.make(
-            self.principal,
-            what,
-            subject,
-            lambda: act(self.operator, id),
-            lambda made: self.shown(made or id or ""),
-            status=201,
+            what, subject, lambda: act(self.operator, id), lambda made: self.shown(made or id or ""), status=201
         )
 
 
 Keeper = Annotated[QueueRequest, Depends(QueueRequest)]
+
+
+class ChosenEvents(RequestBody):
+    """A page of events: all that is given must hold."""
+
+    kind: EventKind | None = None
+    subject: Text | None = Field(None, description="The message, process, flow or whatever else it is about.")
+    who: Text | None = Field(None, description="The person or process that did it.")
+    since: AwareDatetime | None = Field(None, description="At this time or later.")
+    until: AwareDatetime | None = Field(None, description="At this time or earlier.")
+    limit: int = Field(100, ge=1, le=MOST_ROWS, description="How many to show.")
+    before: int | None = Field(None, ge=1, le=LARGEST, description="Go on where a page ended: its `next`.")
 
 
 @router.get("/inboxes", response_model=NamedPage[Item])
@@ -178,7 +182,6 @@ def copy(message: MessageId, sent: Copied, keeper: Keeper) -> Response:
 def reap(sent: Reason, keeper: Keeper) -> Response:
     """Let messages die now whose time to live ran out. Running processes do it by themselves."""
     return keeper.maker.make(
-        keeper.principal,
         "reap queue",
         "queue",
         lambda: keeper.operator.reap(sent.why),
@@ -191,30 +194,12 @@ def reap(sent: Reason, keeper: Keeper) -> Response:
 def clean(sent: Reason, keeper: Keeper) -> Response:
     """Delete now what is past its retention time. Running processes do it by themselves."""
     return keeper.maker.make(
-        keeper.principal,
         "clean queue",
         "queue",
         lambda: keeper.operator.clean(sent.why),
         lambda made: Cleaned(deleted=made or {}),
         is_repeatable=True,
     )
-
-
-event_router = APIRouter(prefix=PREFIX, tags=["events"])
-
-Text = Annotated[str, Field(min_length=1, max_length=400)]
-
-
-class ChosenEvents(RequestBody):
-    """A page of events: all that is given must hold."""
-
-    kind: EventKind | None = None
-    subject: Text | None = Field(None, description="The message, process, flow or whatever else it is about.")
-    who: Text | None = Field(None, description="The person or process that did it.")
-    since: AwareDatetime | None = Field(None, description="At this time or later.")
-    until: AwareDatetime | None = Field(None, description="At this time or earlier.")
-    limit: int = Field(100, ge=1, le=MOST_ROWS, description="How many to show.")
-    before: int | None = Field(None, ge=1, le=LARGEST, description="Go on where a page ended: its `next`.")
 
 
 @event_router.get("/events", response_model=Page[Item])

@@ -1,6 +1,6 @@
 """Rehearsals: what would become of the cases of a group if they were replayed now.
 
-They need Spark and the code of flows, which this process has not: `towpath desk run` carries them out, each in a
+They need Spark and the code of flows, which this process has not. `towpath desk run` carries them out, each in a
 process of its own.
 """
 
@@ -62,7 +62,7 @@ def rehearse(group: Group, sent: Rehearse, worker: AtWork) -> Response:
     def show(made: RehearsalView | None) -> Item:
         return {"is_made": True} if made is None else _item(made)  # the answer was lost: the list has it
 
-    return worker.maker.make(worker.principal, "rehearse group", group, act, show, status=201)
+    return worker.maker.make("rehearse group", group, act, show, status=201)
 
 
 @router.get("/rehearsals")
@@ -85,7 +85,6 @@ def abort(rehearsal: str, sent: Reason, worker: AtWork) -> Response:
     """End a rehearsal that waits or runs. What it has replayed stays replayed."""
     rehearsals = worker.runtime.rehearsals
     return worker.maker.make(
-        worker.principal,
         "abort rehearsal",
         rehearsal,
         lambda: rehearsals.abort(rehearsal, **worker.by(sent.why)),
@@ -107,10 +106,10 @@ def _item(view: RehearsalView) -> Item:
 
 
 def _shown(desk: Desk, view: RehearsalView, masks: Masks) -> Item:
-    return {**_item(view), "result": None if view.result is None else masked(desk, view.result, masks)}
+    return {**_item(view), "result": None if view.result is None else masked_result(desk, view.result, masks)}
 
 
-def masked(desk: Desk, result: Mapping[str, Any], masks: Masks) -> Item:
+def masked_result(desk: Desk, result: Mapping[str, Any], masks: Masks) -> Item:
     """Examples quote records: without what this person may not see."""
     examples: Mapping[str, list[Item]] = result.get("examples", {})
     texts = {each["case"]: each["said"] for some in examples.values() for each in some}

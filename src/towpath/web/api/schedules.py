@@ -57,8 +57,7 @@ def add(request: Request, sent: NewSchedule, principal: ActorKeeper, maker: Make
             sent.name,
             sent.actor,
             sent.when.rhythm(),
-            who=principal.name,
-            why=sent.why,
+            **maker.by(sent.why),
             instance=sent.instance,
             state=sent.state,
             payload=_checked(known, sent.state, sent.fields),
@@ -68,7 +67,7 @@ def add(request: Request, sent: NewSchedule, principal: ActorKeeper, maker: Make
     def show(made: Schedule | None) -> Item:
         return schedule_shown(made or schedules.show(sent.name), masks)
 
-    return maker.make(principal, "add schedule", sent.name, act, show, status=201)
+    return maker.make("add schedule", sent.name, act, show, status=201)
 
 
 @router.post("/{schedule:path}/change", response_model=Item)
@@ -86,14 +85,12 @@ def change(request: Request, schedule: Name, sent: ChangedSchedule, principal: A
             fields = sent.fields or {}
             given = {"state": state, "payload": fields if known is None else _checked(known, state, fields)}
         rhythm = None if sent.when is None else sent.when.rhythm()
-        return schedules.change(
-            schedule, who=principal.name, why=sent.why, rhythm=rhythm, instance=sent.instance, **given
-        )
+        return schedules.change(schedule, **maker.by(sent.why), rhythm=rhythm, instance=sent.instance, **given)
 
     def show(made: Schedule | None) -> Item:
         return schedule_shown(made or schedules.show(schedule), masks)
 
-    return maker.make(principal, "change schedule", schedule, act, show)
+    return maker.make("change schedule", schedule, act, show)
 
 
 @router.post("/{schedule:path}/enable", response_model=Item)
@@ -114,9 +111,9 @@ def delete(request: Request, schedule: Name, sent: Reason, principal: ActorKeepe
     schedules = runtime_of(request).actors.schedules
 
     def act() -> None:
-        schedules.remove(schedule, who=principal.name, why=sent.why)
+        schedules.remove(schedule, **maker.by(sent.why))
 
-    return maker.make(principal, "delete schedule", schedule, act, lambda _: {"name": schedule})
+    return maker.make("delete schedule", schedule, act, lambda _: {"name": schedule})
 
 
 def _switch(
@@ -130,7 +127,7 @@ def _switch(
     def show(has_changed: bool | None) -> Item:
         return {"name": schedule, "is_enabled": is_enabled, "has_changed": has_changed}
 
-    return maker.make(principal, f"{'enable' if is_enabled else 'disable'} schedule", schedule, act, show)
+    return maker.make(f"{'enable' if is_enabled else 'disable'} schedule", schedule, act, show)
 
 
 def _checked(known: KnownClass, state: str | None, fields: dict[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 
 from towpath.operations.model import LARGEST, Item, NamedPage
-from towpath.operations.topics import read_some, record_item, shown_of, topic_item, topic_view
+from towpath.operations.topics import read_some, record_item, record_mask, topic_item, topic_view
 from towpath.web.auth import Reader, runtime_of
 from towpath.web.failures import PREFIX, Limit
 
@@ -65,7 +65,7 @@ def records(
     log.topic(topic).check_partition(partition)
     end, start = log.ends(topic)[partition], log.starts(topic)[partition]
     masks = runtime.desk.masks_for(principal.role)
-    shown = shown_of(runtime, topic, masks)
+    shown = record_mask(runtime, topic, masks)
     first = max(start, end - limit) if offset is None else offset
     found = read_some(log, topic, partition, first, end, limit)
     next_ = found[-1].offset + 1 if found else end

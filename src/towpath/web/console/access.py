@@ -1,9 +1,4 @@
-"""Who may do what: users, API keys, and the trail of what was asked for in whose name.
-
-Logging in and out, choosing a password by a link, how pages look, and saved views.
-
-Block rules: what is not taken, by whose word, and until when.
-"""
+"""Who may do what: users, API keys, the audit trail and block rules. And logging in, looks and saved views."""
 
 from __future__ import annotations
 
@@ -18,15 +13,20 @@ from towpath.access.roles import SCOPES, Role, Scope
 from towpath.access.sessions import LoggedIn
 from towpath.blocks.rule import BlockAction, BlockMatch, BlockState
 from towpath.errors import BadValue, ForeignForm, NotLoggedIn, TooManyFailures
+from towpath.operations.model import cut
 from towpath.web.auth import SESSION, Admin, PolicyMaker, Reader, form_of, runtime_of
 from towpath.web.console.layout.action import BACK, Act
-from towpath.web.console.layout.lists import before_of, chosen, cut, one_of
+from towpath.web.console.layout.lists import before_of, chosen, one_of
 from towpath.web.console.layout.page import THEME, THEMES, page, went
 
 router = APIRouter(include_in_schema=False)
+session_router = APIRouter(include_in_schema=False)
+block_router = APIRouter(prefix="/blocks", include_in_schema=False)
 
 ROWS = 50
 DAY_S = 86400.0
+THEME_KEPT_S = 365 * 86400
+MATCHED = ("stream", "topic", "sender", "user", "key", "prefix", "where")
 
 
 @router.get("/users")
@@ -55,13 +55,13 @@ def add_user(act: Act, principal: Admin) -> Response:
     """A new user, with a link with which they choose a password."""
     name, role = act.form.text("name"), act.form.one("role")
     access = act.runtime.access
-    by = {"who": principal.name, "why": act.why}
+    by = act.by
 
     def add() -> str:
         access.add_user(name, role, **by)
         return access.sessions.make_link(name, **by)
 
-    secret = act.make(principal, "add user", name, add)
+    secret = act.make("add user", name, add)
     return _shown_link(act.request, name, secret)
 
 
@@ -69,7 +69,7 @@ def add_user(act: Act, principal: Admin) -> Response:
 def link(name: str, act: Act, principal: Admin) -> Response:
     """A link with which a user chooses a password, shown once."""
     sessions = act.runtime.access.sessions
-    secret = act.make(principal, "make link", name, lambda: sessions.make_link(name, who=principal.name, why=act.why))
+    secret = act.make("make link", name, lambda: sessions.make_link(name, **act.by))
     return _shown_link(act.request, name, secret)
 
 
@@ -78,9 +78,7 @@ def set_role(name: str, act: Act, principal: Admin) -> Response:
     """Another role, at once."""
     access, role = act.runtime.access, act.form.one("role")
     said = f"{name} is {role} now"
-    return act.do(
-        principal, "set role", name, lambda: access.set_role(name, role, who=principal.name, why=act.why), said
-    )
+    return act.do("set role", name, lambda: access.set_role(name, role, **act.by), said)
 
 
 @router.post("/users/{name}/disable")
@@ -88,9 +86,7 @@ def disable(name: str, act: Act, principal: Admin) -> Response:
     """A user and their keys open nothing from now on."""
     access = act.runtime.access
     said = f"{name} and their keys open nothing from now on"
-    return act.do(
-        principal, "disable user", name, lambda: access.disable_user(name, who=principal.name, why=act.why), said
-    )
+    return act.do("disable user", name, lambda: access.disable_user(name, **act.by), said)
 
 
 @router.post("/users/{name}/enable")
@@ -98,9 +94,7 @@ def enable(name: str, act: Act, principal: Admin) -> Response:
     """A user may use Towpath again."""
     access = act.runtime.access
     said = f"{name} may use Towpath again"
-    return act.do(
-        principal, "enable user", name, lambda: access.enable_user(name, who=principal.name, why=act.why), said
-    )
+    return act.do("enable user", name, lambda: access.enable_user(name, **act.by), said)
 
 
 @router.get("/keys")
@@ -127,14 +121,12 @@ def make_key(act: Act, principal: Admin) -> Response:
     form, access = act.form, act.runtime.access
     days = form.number("days")
     key, token = act.make(
-        principal,
         "make key",
         form.text("user"),
         lambda: access.make_key(
             form.text("user"),
             form.all("scope"),
-            who=principal.name,
-            why=act.why,
+            **act.by,
             label=form.text("label") or "key",
             expires=None if days is None else timedelta(seconds=days * DAY_S),
         ),
@@ -147,10 +139,9 @@ def revoke(key: str, act: Act, principal: Admin) -> Response:
     """A key opens nothing from now on."""
     access = act.runtime.access
     return act.do(
-        principal,
         "revoke key",
         key,
-        lambda: access.revoke_key(key, who=principal.name, why=act.why),
+        lambda: access.revoke_key(key, **act.by),
         lambda made: f"{made.prefix}… opens nothing any more",
     )
 
@@ -164,15 +155,37 @@ def trail(request: Request, principal: Admin) -> Response:
     return page(request, "trail.html", rows=shown, next=after)
 
 
-def _shown_link(request: Request, name: str, secret: str) -> Response:
-    return page(
-        request, "link_made.html", name=name, link=f"{request.url.scheme}://{request.url.netloc}/welcome/{secret}"
+@block_router.get("")
+def blocks(request: Request, principal: Reader) -> Response:
+    """Rules, the newest first, with what each has caught."""
+    state = one_of(request, "state", BlockState)
+    found = runtime_of(request).blocks.list(state=state, limit=ROWS + 1, before=before_of(request))
+    shown, after = cut(found, ROWS)
+    return page(request, "blocks.html", blocks=shown, next=after, states=list(BlockState), actions=list(BlockAction))
+
+
+@block_router.post("")
+def add(act: Act, principal: PolicyMaker) -> Response:
+    """A new rule, which counts at once."""
+    form = act.form
+    match = BlockMatch.of(**{name: form.maybe(name) for name in MATCHED})
+    action = _action(form.one("action"))
+    return act.do(
+        "add block rule",
+        match,
+        lambda: act.runtime.blocks.add(action, match, until=form.text("until"), **act.by),
+        lambda made: f"rule {made.rule.number} counts from now on",
+        "/blocks",
     )
 
 
-session_router = APIRouter(include_in_schema=False)
-
-THEME_KEPT_S = 365 * 86400
+@block_router.post("/{number}/withdraw")
+def withdraw(number: int, act: Act, principal: PolicyMaker) -> Response:
+    """A rule does not count any more; what it has kept out stays out."""
+    blocks = act.runtime.blocks
+    return act.do(
+        "withdraw block rule", number, lambda: blocks.withdraw(number, **act.by), f"rule {number} is withdrawn"
+    )
 
 
 @session_router.get("/login")
@@ -193,14 +206,6 @@ def log_in(request: Request) -> Response:
     except NotLoggedIn as error:
         return _refused(request, error)
     return _let_in(request, begun, form.one("next") or "/")
-
-
-def _refused(request: Request, error: NotLoggedIn) -> Response:
-    form, status = form_of(request), 429 if isinstance(error, TooManyFailures) else 401
-    answer = page(request, "login.html", status=status, next=form.one("next"), name=form.text("name"), wrong=str(error))
-    if isinstance(error, TooManyFailures):
-        answer.headers["Retry-After"] = str(math.ceil(error.after_s))
-    return answer
 
 
 @session_router.post("/logout")
@@ -254,9 +259,7 @@ def save_view(act: Act, principal: Reader) -> Response:
     name, address = act.form.text("name"), act.form.one("address")
     sessions = act.runtime.access.sessions
     said = f"saved as “{name}”"
-    return act.do(
-        principal, "save view", name, lambda: sessions.save_view(principal.name, name, address), said, address
-    )
+    return act.do("save view", name, lambda: sessions.save_view(principal.name, name, address), said, address)
 
 
 @session_router.post("/views/delete")
@@ -264,9 +267,27 @@ def delete_view(act: Act, principal: Reader) -> Response:
     """Forget a saved view."""
     name = act.form.one("name")
     sessions = act.runtime.access.sessions
-    return act.do(
-        principal, "delete view", name, lambda: sessions.delete_view(principal.name, name), f"“{name}” is gone"
+    return act.do("delete view", name, lambda: sessions.delete_view(principal.name, name), f"“{name}” is gone")
+
+
+@session_router.get("/logout")
+def no_log_out() -> Response:
+    """A link logs nobody out: the button does."""
+    return RedirectResponse("/", 303)
+
+
+def _shown_link(request: Request, name: str, secret: str) -> Response:
+    return page(
+        request, "link_made.html", name=name, link=f"{request.url.scheme}://{request.url.netloc}/welcome/{secret}"
     )
+
+
+def _refused(request: Request, error: NotLoggedIn) -> Response:
+    form, status = form_of(request), 429 if isinstance(error, TooManyFailures) else 401
+    answer = page(request, "login.html", status=status, next=form.one("next"), name=form.text("name"), wrong=str(error))
+    if isinstance(error, TooManyFailures):
+        answer.headers["Retry-After"] = str(math.ceil(error.after_s))
+    return answer
 
 
 def _let_in(request: Request, begun: LoggedIn, to: str) -> Response:
@@ -291,54 +312,6 @@ def _address(request: Request) -> str:
 
 def _browser(request: Request) -> str:
     return request.headers.get("user-agent", "")
-
-
-@session_router.get("/logout")
-def no_log_out() -> Response:
-    """A link logs nobody out: the button does."""
-    return RedirectResponse("/", 303)
-
-
-block_router = APIRouter(prefix="/blocks", include_in_schema=False)
-MATCHED = ("stream", "topic", "sender", "user", "key", "prefix", "where")
-
-
-@block_router.get("")
-def blocks(request: Request, principal: Reader) -> Response:
-    """Rules, the newest first, with what each has caught."""
-    state = one_of(request, "state", BlockState)
-    found = runtime_of(request).blocks.list(state=state, limit=ROWS + 1, before=before_of(request))
-    shown, after = cut(found, ROWS)
-    return page(request, "blocks.html", blocks=shown, next=after, states=list(BlockState), actions=list(BlockAction))
-
-
-@block_router.post("")
-def add(act: Act, principal: PolicyMaker) -> Response:
-    """A new rule, which counts at once."""
-    form = act.form
-    match = BlockMatch.of(**{name: form.maybe(name) for name in MATCHED})
-    action = _action(form.one("action"))
-    return act.do(
-        principal,
-        "add block rule",
-        match,
-        lambda: act.runtime.blocks.add(action, match, until=form.text("until"), who=principal.name, why=act.why),
-        lambda made: f"rule {made.rule.number} counts from now on",
-        "/blocks",
-    )
-
-
-@block_router.post("/{number}/withdraw")
-def withdraw(number: int, act: Act, principal: PolicyMaker) -> Response:
-    """A rule does not count any more; what it has kept out stays out."""
-    blocks = act.runtime.blocks
-    return act.do(
-        principal,
-        "withdraw block rule",
-        number,
-        lambda: blocks.withdraw(number, who=principal.name, why=act.why),
-        f"rule {number} is withdrawn",
-    )
 
 
 def _action(text: str) -> BlockAction:

@@ -1,7 +1,4 @@
-"""Notices: what people were told of, where that goes, and whether it arrives there.
-
-Maintenance: how large things are, cleaning them now, and what this process remembers.
-"""
+"""Notices and maintenance: what people were told of and whether it arrives, how large things are, and cleaning them."""
 
 from __future__ import annotations
 
@@ -13,14 +10,16 @@ from fastapi.responses import Response
 from towpath.admin.cleanup import Size
 from towpath.admin.maintenance import LastRun, Maintenance, caches
 from towpath.operations.catalog import TargetTrial, seen, tried
+from towpath.operations.model import cut
 from towpath.web.auth import ProcessKeeper, Reader, Worker, runtime_of
 from towpath.web.console.layout.action import Act
 from towpath.web.console.layout.event_links import page_of
 from towpath.web.console.layout.filters import size
-from towpath.web.console.layout.lists import before_of, cut
+from towpath.web.console.layout.lists import before_of
 from towpath.web.console.layout.page import page
 
 notice_router = APIRouter(prefix="/notices", include_in_schema=False)
+router = APIRouter(prefix="/maintenance", include_in_schema=False)
 
 ROWS = 50
 
@@ -44,14 +43,7 @@ def notices(request: Request, principal: Reader) -> Response:
 @notice_router.post("/targets/{target}/try")
 def try_(target: str, act: Act, principal: Worker) -> Response:
     """Send one message for trial."""
-    return act.do(principal, "try target", target, lambda: tried(act.runtime.notify, target), _said_of_notice_pages)
-
-
-def _said_of_notice_pages(made: TargetTrial) -> str:
-    return f"{made.target} has taken it" if made.is_delivered else f"{made.target} has not taken it: {made.reason}"
-
-
-router = APIRouter(prefix="/maintenance", include_in_schema=False)
+    return act.do("try target", target, lambda: tried(act.runtime.notify, target), _delivered)
 
 
 @router.get("")
@@ -65,16 +57,14 @@ def maintenance(request: Request, principal: Reader) -> Response:
 def run(name: str, act: Act, principal: ProcessKeeper) -> Response:
     """Clean it now."""
     cleaning, force = Maintenance(act.runtime), act.form.is_ticked("force")
-    return act.do(
-        principal,
-        "clean",
-        name,
-        lambda: cleaning.run(name, who=principal.name, why=act.why, force=force),
-        lambda made: _said(name, made),
-    )
+    return act.do("clean", name, lambda: cleaning.run(name, **act.by, force=force), lambda made: _cleaned(name, made))
 
 
-def _said(name: str, made: LastRun) -> str:
+def _delivered(made: TargetTrial) -> str:
+    return f"{made.target} has taken it" if made.is_delivered else f"{made.target} has not taken it: {made.reason}"
+
+
+def _cleaned(name: str, made: LastRun) -> str:
     done = ", ".join(f"{count:,} {what}" for what, count in made.done.items() if count) or "nothing was left to clean"
     return f"{name}: {done}; {_size(made.before)} before, {_size(made.after)} after, in {made.took_s:.1f} s"
 

@@ -1,6 +1,6 @@
-"""Data sets: what runs have made, where it comes from, what was made from it, and its files.
+"""Data sets and complaints: what runs have made, with its family and files; and what readers say about documents.
 
-Complaints: what readers say about documents, and what is done about it. A form for readers, where that is set.
+Where the settings say so, readers have a form of their own for that.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from towpath.catalog.complaints.store import OPEN, ComplaintState, NewComplaint
 from towpath.catalog.data_sets.directory import SCHEME, Listing, list_files, open_file
 from towpath.catalog.data_sets.store import DataSet, DataSetState
 from towpath.errors import BadValue, FieldsMasked
+from towpath.operations.model import cut
 from towpath.web.api.complaints import admitted, may_complain
 from towpath.web.auth import DataKeeper, Reader, form_of, runtime_of
 from towpath.web.console.layout.action import Act
-from towpath.web.console.layout.lists import before_of, chosen, cut, events_seen, one_of
+from towpath.web.console.layout.lists import before_of, chosen, events_of, events_seen, one_of
 from towpath.web.console.layout.page import page
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 
 router = APIRouter(prefix="/data-sets", include_in_schema=False)
+complaint_router = APIRouter(include_in_schema=False)
 
 ROWS = 50
 MOST_EVENTS = 20
@@ -62,8 +64,6 @@ def data_set(request: Request, data_set: str, principal: Reader) -> Response:
     runtime = runtime_of(request)
     masks = runtime.desk.masks_for(principal.role)
     lineage = runtime.data_sets.show(data_set)
-    with runtime.database.read() as tx:
-        events = runtime.event_log.page(tx, limit=MOST_EVENTS, subject=lineage.data_set.id)
     listing, no_files = _files(lineage.data_set, bool(masks))
     return page(
         request,
@@ -75,21 +75,21 @@ def data_set(request: Request, data_set: str, principal: Reader) -> Response:
         origin=_linked(lineage.data_set.origin),
         listing=listing,
         no_files=no_files,
-        events=events_seen(events, masks),
+        events=events_seen(events_of(runtime, lineage.data_set.id, MOST_EVENTS), masks),
     )
 
 
 @router.get("/{data_set}/files/{path:path}")
 async def download(request: Request, data_set: str, path: str, principal: Reader) -> Response:
     """One of its files, piece by piece."""
-    hall: VisitorLimits = request.app.state.hall
-    hall.streams.check(principal.by)
+    limits: VisitorLimits = request.app.state.visitor_limits
+    limits.streams.check(principal.by)
     file, size = await anyio.to_thread.run_sync(_opened, runtime_of(request), principal, data_set, path)
     headers = {
         "Content-Disposition": f"attachment; filename*=UTF-8''{quote(path.rpartition('/')[2], safe='')}",
         "Content-Length": str(size),
     }
-    pieces = _pieces(hall, principal.by, file, size)
+    pieces = _pieces(limits, principal.by, file, size)
     return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
 
@@ -97,61 +97,12 @@ async def download(request: Request, data_set: str, path: str, principal: Reader
 def delete(data_set: str, act: Act, principal: DataKeeper) -> Response:
     """Remove all that it is; its row stays for a while, as deleted. Refused while something is made from it."""
     return act.do(
-        principal,
         "delete data set",
         data_set,
-        lambda: act.runtime.data_sets.delete(data_set, who=principal.name, why=act.why),
+        lambda: act.runtime.data_sets.delete(data_set, **act.by),
         lambda found: f"it is {found.state}",
         f"/data-sets/{quote(data_set, safe='')}",
     )
-
-
-def _opened(runtime: Runtime, principal: Principal, data_set: str, path: str) -> tuple[BinaryIO, int]:
-    if runtime.desk.masks_for(principal.role):
-        raise FieldsMasked(_MASKED)
-    return open_file(runtime.data_sets.show(data_set).data_set, path)
-
-
-async def _pieces(hall: VisitorLimits, key: str, file: BinaryIO, size: int) -> AsyncIterator[bytes]:
-    """As many bytes as were promised, however long the file has become."""
-    with hall.streams.held(key), file:
-        while size > 0 and (piece := await anyio.to_thread.run_sync(file.read, min(size, PIECE_BYTES))):
-            size -= len(piece)
-            yield piece
-
-
-def _files(found: DataSet, is_masked: bool) -> tuple[Listing | None, str]:
-    """Its files; or none, and why not."""
-    if not found.place.startswith(f"{SCHEME}:"):
-        return None, ""
-    if is_masked:
-        return None, _MASKED
-    try:
-        return list_files(found), ""
-    except BadValue as error:
-        return None, str(error)
-
-
-def _linked(origin: str) -> list[tuple[str, str | None]]:
-    """The words of an origin, each with where it leads: runs and messages are named in them."""
-    return [(word, _page_of(word)) for word in origin.split()]
-
-
-def _page_of(word: str) -> str | None:
-    if _ID.fullmatch(word):
-        return f"/queue/messages/{word}"
-    instance = _INSTANCE.fullmatch(word)
-    return None if instance is None else f"/actors/{instance[1]}/{quote(instance[2], safe='')}"
-
-
-def _state(text: str) -> DataSetState:
-    try:
-        return DataSetState(text)
-    except ValueError:
-        raise BadValue(f"{text!r} is not a state; there are: {', '.join(DataSetState)}") from None
-
-
-complaint_router = APIRouter(include_in_schema=False)
 
 
 @complaint_router.get("/complain")
@@ -196,7 +147,6 @@ def make(act: Act, principal: DataKeeper) -> Response:
     """Write down what a reader has said by other ways."""
     about = _about({name: act.form.lines(name) for name in LONGEST})
     return act.do(
-        principal,
         "make complaint",
         f"{about.target} {about.document}",
         lambda: act.runtime.complaints.make(about, who=principal.name),
@@ -210,8 +160,6 @@ def complaint(request: Request, number: int, principal: Reader) -> Response:
     """One complaint, the record behind its document, and what can be done."""
     runtime = runtime_of(request)
     found = runtime.complaints.show(number)
-    with runtime.database.read() as tx:
-        events = runtime.event_log.page(tx, limit=MOST_EVENTS, subject=str(number), kind="complaint_changed_by_hand")
     return page(
         request,
         "complaint.html",
@@ -219,7 +167,7 @@ def complaint(request: Request, number: int, principal: Reader) -> Response:
         others=runtime.complaints.others(found),
         is_open=found.state in OPEN,
         shows_contact=Scope.DATA_WRITE in principal.scopes,
-        events=events,
+        events=events_of(runtime, str(number), MOST_EVENTS, "complaint_changed_by_hand"),
     )
 
 
@@ -227,22 +175,14 @@ def complaint(request: Request, number: int, principal: Reader) -> Response:
 def take(number: int, act: Act, principal: DataKeeper) -> Response:
     """Say that you are at it."""
     take = act.runtime.complaints.take
-    return act.do(
-        principal, "take complaint", number, lambda: take(number, who=principal.name, why=act.why), "it is yours"
-    )
+    return act.do("take complaint", number, lambda: take(number, **act.by), "it is yours")
 
 
 @complaint_router.post("/complaints/{number}/dismiss")
 def dismiss(number: int, act: Act, principal: DataKeeper) -> Response:
     """Settle it: nothing is to be done."""
     dismiss, reply = act.runtime.complaints.dismiss, act.form.lines("reply")
-    return act.do(
-        principal,
-        "dismiss complaint",
-        number,
-        lambda: dismiss(number, reply=reply, who=principal.name, why=act.why),
-        "dismissed",
-    )
+    return act.do("dismiss complaint", number, lambda: dismiss(number, reply=reply, **act.by), "dismissed")
 
 
 @complaint_router.post("/complaints/{number}/block")
@@ -251,10 +191,9 @@ def block(number: int, act: Act, principal: DataKeeper) -> Response:
     principal.check(Scope.POLICY_WRITE)
     form, block = act.form, act.runtime.complaints.block
     return act.do(
-        principal,
         "block after complaint",
         number,
-        lambda: block(number, until=form.text("until"), who=principal.name, why=act.why, reply=form.maybe("reply")),
+        lambda: block(number, until=form.text("until"), **act.by, reply=form.maybe("reply")),
         lambda made: f"settled by block rule {made.rule}",
     )
 
@@ -264,12 +203,56 @@ def rerun(number: int, act: Act, principal: DataKeeper) -> Response:
     """Settle it by sending its record to its topic again."""
     form, rerun = act.form, act.runtime.complaints.rerun
     return act.do(
-        principal,
         "re-run after complaint",
         number,
-        lambda: rerun(number, who=principal.name, why=act.why, reply=form.maybe("reply")),
+        lambda: rerun(number, **act.by, reply=form.maybe("reply")),
         "its record was sent again",
     )
+
+
+def _opened(runtime: Runtime, principal: Principal, data_set: str, path: str) -> tuple[BinaryIO, int]:
+    if runtime.desk.masks_for(principal.role):
+        raise FieldsMasked(_MASKED)
+    return open_file(runtime.data_sets.show(data_set).data_set, path)
+
+
+async def _pieces(limits: VisitorLimits, key: str, file: BinaryIO, size: int) -> AsyncIterator[bytes]:
+    """As many bytes as were promised, however long the file has become."""
+    with limits.streams.held(key), file:
+        while size > 0 and (piece := await anyio.to_thread.run_sync(file.read, min(size, PIECE_BYTES))):
+            size -= len(piece)
+            yield piece
+
+
+def _files(found: DataSet, is_masked: bool) -> tuple[Listing | None, str]:
+    """Its files; or none, and why not."""
+    if not found.place.startswith(f"{SCHEME}:"):
+        return None, ""
+    if is_masked:
+        return None, _MASKED
+    try:
+        return list_files(found), ""
+    except BadValue as error:
+        return None, str(error)
+
+
+def _linked(origin: str) -> list[tuple[str, str | None]]:
+    """The words of an origin, each with where it leads: runs and messages are named in them."""
+    return [(word, _page_of(word)) for word in origin.split()]
+
+
+def _page_of(word: str) -> str | None:
+    if _ID.fullmatch(word):
+        return f"/queue/messages/{word}"
+    instance = _INSTANCE.fullmatch(word)
+    return None if instance is None else f"/actors/{instance[1]}/{quote(instance[2], safe='')}"
+
+
+def _state(text: str) -> DataSetState:
+    try:
+        return DataSetState(text)
+    except ValueError:
+        raise BadValue(f"{text!r} is not a state; there are: {', '.join(DataSetState)}") from None
 
 
 def _about(given: dict[str, str]) -> NewComplaint:

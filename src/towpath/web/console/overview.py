@@ -1,7 +1,4 @@
-"""The overview: what needs a person first, then everything on one screen.
-
-What needs a person, in words with links: the first thing that an overview says. The worst comes first.
-"""
+"""The overview: what needs a person first, in words with links, the worst before the others; then everything."""
 
 from __future__ import annotations
 
@@ -37,8 +34,33 @@ from towpath.web.console.layout.page import page
 from towpath.web.console.processes import is_unwatched
 from towpath.web.visitors import seen_of
 
+router = APIRouter(include_in_schema=False)
+
+FLOWS, GROUPS, LANES, DEATHS, INSTANCES = 12, 6, 6, 5, 6
 MOST_COUNTED = 100  # of each kind; what is more is "100 or more"
 LATE_S = 60.0  # for so long something may be due in a lane before anybody need look
+
+# In which order groups are shown: what came back, what is new, what is known.
+_FIRST = (GroupState.REGRESSED, GroupState.NEW, GroupState.ONGOING)
+
+
+@router.get("/")
+def overview(request: Request, principal: Reader) -> Response:
+    """Flows, groups, lanes, processes, workflows and the balance, and above them what needs a person."""
+    return in_common(request, principal, _overview)
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewBalance:
+    """Where records are, as the ledger and the desk say it: sums, and no proof."""
+
+    counts: Mapping[str, int]  # read, and where batches have put it
+    desk: Mapping[str, int]  # where those are now that have failed, and are not settled
+
+    @property
+    def difference(self) -> int:
+        """Not 0: the ledger contradicts itself."""
+        return self.counts.get("read", 0) - sum(count for name, count in self.counts.items() if name != "read")
 
 
 class Need(NamedTuple):
@@ -69,6 +91,75 @@ def needs_of(
         *_complaints(runtime),
     ]
     return sorted(needs, key=lambda need: not need.is_bad)
+
+
+def _overview(request: Request, principal: Principal) -> Response:
+    runtime = runtime_of(request)
+    masks = runtime.desk.masks_for(principal.role)
+    found = sorted(stage_statuses(runtime.database), key=urgency)
+    totals, cases = totals_of(runtime, found), on_the_desk(runtime)
+    duties = runtime.duties.overview()
+    gone = runtime.duties.gone(duties)
+    counts = runtime.actors.browser().counts()
+    lanes = runtime.lanes.list()
+    groups = _worst_groups(runtime)
+    return page(
+        request,
+        "overview.html",
+        needs=needs_of(runtime, found, duties, gone, counts, seen_of(principal)),
+        looks=found[:FLOWS],
+        more_flows=max(0, len(found) - FLOWS),
+        totals=totals,
+        cases=cases,
+        open_groups=[(group, title_of(group, masks)) for group in groups],
+        trends=runtime.desk.groups.trends([group.id for group in groups]),
+        lanes=[
+            (view, to_datetime(view.crowd.first_due))
+            for view in sorted(lanes, key=lambda view: view.crowd.first_due or 0)
+            if view.crowd.first_due is not None
+        ][:LANES],
+        waiting=sum(view.crowd.cases for view in lanes),
+        duties=duties,
+        ready=sum(duty.state == "ready" and duty.name not in gone for duty in duties.duties if duty.is_wanted),
+        wanted=sum(duty.is_wanted for duty in duties.duties),
+        alive=_alive(duties),
+        deaths=troubles_seen(runtime.duties.deaths(limit=DEATHS), masks),
+        at_work=_at_work(counts),
+        instances=instances_seen(runtime.actors.instances(phase=Phase.RUNNING, limit=INSTANCES), masks),
+        balance=_balance(totals.values(), cases),
+    )
+
+
+def _worst_groups(runtime: Runtime) -> list[Group]:
+    found: list[Group] = []
+    for state in _FIRST:
+        if len(found) < GROUPS:
+            found += runtime.desk.groups.page(state=state, limit=GROUPS - len(found))
+    return found
+
+
+def _alive(duties: Overview) -> int:
+    """Processes that beat, on duty or not."""
+    now = to_datetime(duties.now_us)
+    return sum(row.state == "alive" and row.lease_until >= now for row in duties.processes.values())
+
+
+def _at_work(counts: Mapping[str, Mapping[Phase, int]]) -> list[tuple[str, Sequence[tuple[Phase, int]]]]:
+    """What actors do, those that do something."""
+    found = [
+        (actor, [(phase, phases[phase]) for phase in LIVE if phases.get(phase)]) for actor, phases in counts.items()
+    ]
+    return [(actor, phases) for actor, phases in sorted(found) if phases]
+
+
+def _balance(totals: Iterable[Mapping[str, int]], cases: Mapping[tuple[str, str], int]) -> OverviewBalance:
+    counts: Counter[str] = Counter()
+    for each in totals:
+        counts.update(each)
+    desk = Counter[str]()
+    for (_, state), count in cases.items():
+        desk[state] += count
+    return OverviewBalance(dict(counts), {str(state): desk[state] for state in sorted(ON_THE_DESK) if desk[state]})
 
 
 def _flows(found: Sequence[StageStatus]) -> Iterator[Need]:
@@ -154,99 +245,3 @@ def _counted(count: int, noun: str, one: str, many: str, most: int | None = MOST
         return f"1 {noun} {one}"
     more = f"{count:,} or more" if most is not None and count >= most else f"{count:,}"
     return f"{more} {noun}s {many}"
-
-
-router = APIRouter(include_in_schema=False)
-
-FLOWS, GROUPS, LANES, DEATHS, INSTANCES = 12, 6, 6, 5, 6
-
-# In which order groups are shown: what came back, what is new, what is known.
-_FIRST = (GroupState.REGRESSED, GroupState.NEW, GroupState.ONGOING)
-
-
-@dataclass(frozen=True, slots=True)
-class OverviewBalance:
-    """Where records are, as the ledger and the desk say it: sums, and no proof."""
-
-    counts: Mapping[str, int]  # read, and where batches have put it
-    desk: Mapping[str, int]  # where those are now that have failed, and are not settled
-
-    @property
-    def difference(self) -> int:
-        """Not 0: the ledger contradicts itself."""
-        return self.counts.get("read", 0) - sum(count for name, count in self.counts.items() if name != "read")
-
-
-@router.get("/")
-def overview(request: Request, principal: Reader) -> Response:
-    """Flows, groups, lanes, processes, workflows and the balance, and above them what needs a person."""
-    return in_common(request, principal, _overview)
-
-
-def _overview(request: Request, principal: Principal) -> Response:
-    runtime = runtime_of(request)
-    masks = runtime.desk.masks_for(principal.role)
-    found = sorted(stage_statuses(runtime.database), key=urgency)
-    totals, cases = totals_of(runtime, found), on_the_desk(runtime)
-    duties = runtime.duties.overview()
-    gone = runtime.duties.gone(duties)
-    counts = runtime.actors.browser().counts()
-    lanes = runtime.lanes.list()
-    groups = _groups_of_overview_pages(runtime)
-    return page(
-        request,
-        "overview.html",
-        needs=needs_of(runtime, found, duties, gone, counts, seen_of(principal)),
-        looks=found[:FLOWS],
-        more_flows=max(0, len(found) - FLOWS),
-        totals=totals,
-        cases=cases,
-        open_groups=[(group, title_of(group, masks)) for group in groups],
-        trends=runtime.desk.groups.trends([group.id for group in groups]),
-        lanes=[
-            (view, to_datetime(view.crowd.first_due))
-            for view in sorted(lanes, key=lambda view: view.crowd.first_due or 0)
-            if view.crowd.first_due is not None
-        ][:LANES],
-        waiting=sum(view.crowd.cases for view in lanes),
-        duties=duties,
-        ready=sum(duty.state == "ready" and duty.name not in gone for duty in duties.duties if duty.is_wanted),
-        wanted=sum(duty.is_wanted for duty in duties.duties),
-        alive=_alive(duties),
-        deaths=troubles_seen(runtime.duties.deaths(limit=DEATHS), masks),
-        at_work=_at_work(counts),
-        instances=instances_seen(runtime.actors.instances(phase=Phase.RUNNING, limit=INSTANCES), masks),
-        balance=_balance(totals.values(), cases),
-    )
-
-
-def _groups_of_overview_pages(runtime: Runtime) -> list[Group]:
-    found: list[Group] = []
-    for state in _FIRST:
-        if len(found) < GROUPS:
-            found += runtime.desk.groups.page(state=state, limit=GROUPS - len(found))
-    return found
-
-
-def _alive(duties: Overview) -> int:
-    """Processes that beat, on duty or not."""
-    now = to_datetime(duties.now_us)
-    return sum(row.state == "alive" and row.lease_until >= now for row in duties.processes.values())
-
-
-def _at_work(counts: Mapping[str, Mapping[Phase, int]]) -> list[tuple[str, Sequence[tuple[Phase, int]]]]:
-    """What actors do, those that do something."""
-    found = [
-        (actor, [(phase, phases[phase]) for phase in LIVE if phases.get(phase)]) for actor, phases in counts.items()
-    ]
-    return [(actor, phases) for actor, phases in sorted(found) if phases]
-
-
-def _balance(totals: Iterable[Mapping[str, int]], cases: Mapping[tuple[str, str], int]) -> OverviewBalance:
-    counts: Counter[str] = Counter()
-    for each in totals:
-        counts.update(each)
-    desk = Counter[str]()
-    for (_, state), count in cases.items():
-        desk[state] += count
-    return OverviewBalance(dict(counts), {str(state): desk[state] for state in sorted(ON_THE_DESK) if desk[state]})

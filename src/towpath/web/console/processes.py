@@ -11,15 +11,17 @@ from fastapi.responses import Response
 
 from towpath.access.roles import Principal
 from towpath.core.clock import to_datetime
+from towpath.db.event_log import StoredEvent
 from towpath.db.processes import ProcessRow
 from towpath.errors import FieldsMasked, LauncherError, Refused
+from towpath.operations.model import cut
 from towpath.queue import MessageState
 from towpath.supervision.duties.model import Duty
 from towpath.supervision.duties.store import Death
 from towpath.supervision.service import Overview
 from towpath.web.auth import ProcessKeeper, Reader, runtime_of
 from towpath.web.console.layout.action import Act
-from towpath.web.console.layout.lists import cut, events_seen, in_common, troubles_seen, whole_of
+from towpath.web.console.layout.lists import events_of, events_seen, in_common, troubles_seen, whole_of
 from towpath.web.console.layout.page import page
 
 if TYPE_CHECKING:
@@ -96,11 +98,7 @@ def stop(name: str, act: Act, principal: ProcessKeeper) -> Response:
     """It is not to run any more; the coordinator sees to it."""
     duties = act.runtime.duties
     return act.do(
-        principal,
-        "stop duty",
-        name,
-        lambda: duties.stop(name, who=principal.name, why=act.why),
-        lambda made: _told(act.runtime, made[0], "stop"),
+        "stop duty", name, lambda: duties.stop(name, **act.by), lambda made: _told(act.runtime, made[0], "stop")
     )
 
 
@@ -109,10 +107,9 @@ def restart(name: str, act: Act, principal: ProcessKeeper) -> Response:
     """What runs makes way for a new start; what does not run is started."""
     duties = act.runtime.duties
     return act.do(
-        principal,
         "restart duty",
         name,
-        lambda: duties.restart(name, who=principal.name, why=act.why),
+        lambda: duties.restart(name, **act.by),
         lambda made: _told(act.runtime, made[0], "restart"),
     )
 
@@ -165,8 +162,7 @@ def _held(runtime: Runtime, row: ProcessRow | None) -> dict[str, Any] | None:
     return {"messages": messages[:MOST_HELD], "more": len(messages) > MOST_HELD, **runtime.duties.held(row.id)}
 
 
-def _events(runtime: Runtime, duty: Duty | None, row: ProcessRow | None, masks: Masks) -> Any:
-    with runtime.database.read() as tx:
-        names = [each for each in (duty and duty.name, row and row.id) if each]
-        found = [event for name in names for event in runtime.event_log.page(tx, limit=MOST_EVENTS, subject=name)]
+def _events(runtime: Runtime, duty: Duty | None, row: ProcessRow | None, masks: Masks) -> list[StoredEvent]:
+    names = [each for each in (duty and duty.name, row and row.id) if each]
+    found = [event for name in names for event in events_of(runtime, name, MOST_EVENTS)]
     return events_seen(sorted(found, key=lambda each: -each.seq)[:MOST_EVENTS], masks)

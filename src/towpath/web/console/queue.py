@@ -1,7 +1,4 @@
-"""The queue: inboxes, messages, and what a person may do to them.
-
-What happened: every event that is kept, found by kind, subject, person and time, and followed as it comes.
-"""
+"""The queue and events: inboxes, messages and what a person may do to them; and every event that is kept."""
 
 from __future__ import annotations
 
@@ -28,9 +25,12 @@ from towpath.web.console.layout.lists import before_of, chosen, events_seen, in_
 from towpath.web.console.layout.page import page
 
 router = APIRouter(prefix="/queue", include_in_schema=False)
+event_router = APIRouter(prefix="/events", include_in_schema=False)
 
 ROWS = 50
+EVENT_ROWS = 100
 MOST_INBOXES = 200
+KINDS = sorted(EventKind)
 _OF_ACTORS = {"only actors": True, "without actors": False}
 
 # What a person should know before they move a message by hand.
@@ -49,43 +49,10 @@ def inboxes(request: Request, principal: Reader) -> Response:
     return in_common(request, principal, _inboxes)
 
 
-def _inboxes(request: Request, principal: Principal) -> Response:
-    given = chosen(request, "after", "actors")
-    found = (
-        runtime_of(request)
-        .queue.browser()
-        .inboxes(limit=MOST_INBOXES + 1, after=given.get("after"), of_actors=_OF_ACTORS.get(given.get("actors", "")))
-    )
-    shown = found[:MOST_INBOXES]
-    after = shown[-1].name if len(found) > MOST_INBOXES else None
-    return page(request, "queue.html", inboxes=shown, next=after, states=list(MessageState), kinds=list(_OF_ACTORS))
-
-
 @router.get("/messages")
 def messages(request: Request, principal: Reader) -> Response:
     """Messages, the newest first."""
     return in_common(request, principal, _messages)
-
-
-def _messages(request: Request, principal: Principal) -> Response:
-    runtime = runtime_of(request)
-    now = to_datetime(runtime.database.now())
-    state = request.query_params.get("state")
-    selection = MessageSelection(
-        state=MessageState.named(state) if state else None,
-        since=time_of(request, "since", now),
-        until=time_of(request, "until", now),
-        **chosen(request, "inbox", "function", "owner"),
-    )
-    found = runtime.queue.browser().search(selection, limit=ROWS, before=before_of(request))
-    return page(
-        request,
-        "messages.html",
-        messages=found.items,
-        next=found.next,
-        states=list(MessageState),
-        masks=runtime.desk.masks_for(principal.role),
-    )
 
 
 @router.get("/messages/{message_id}")
@@ -116,7 +83,6 @@ def send(act: Act, principal: QueueKeeper) -> Response:
     payload, headers = from_json(form.lines("payload") or "null"), _headers(form)
     act.runtime.queue.browser().check_inbox(inbox)  # one that nobody reads would swallow it
     return act.do(
-        principal,
         "send message",
         inbox,
         lambda: act.runtime.queue.operator(principal.name).send(
@@ -139,9 +105,7 @@ def reply(message_id: str, act: Act, principal: QueueKeeper) -> Response:
     """Answer a request in its handler's place."""
     payload = from_json(act.form.lines("payload") or "null")
     operator = act.runtime.queue.operator(principal.name)
-    return act.do(
-        principal, "answer message", message_id, lambda: operator.reply(message_id, payload, act.why), "answered"
-    )
+    return act.do("answer message", message_id, lambda: operator.reply(message_id, payload, act.why), "answered")
 
 
 @router.post("/messages/{message_id}/edit")
@@ -158,7 +122,6 @@ def edit(message_id: str, act: Act, principal: QueueKeeper) -> Response:
         raise BadValue("the message is not as the page showed it any more: load the page again")
     operator = act.runtime.queue.operator(principal.name)
     return act.do(
-        principal,
         "edit message",
         message_id,
         lambda: operator.edit(message_id, act.why, payload=payload, headers=headers, seen=seen),
@@ -172,11 +135,72 @@ def set_state(message_id: str, act: Act, principal: QueueKeeper) -> Response:
     state = MessageState.named(act.form.one("state"))
     operator = act.runtime.queue.operator(principal.name)
     return act.do(
-        principal,
-        "move message",
-        message_id,
-        lambda: operator.set_state(message_id, state, act.why),
-        f"it is {state} now",
+        "move message", message_id, lambda: operator.set_state(message_id, state, act.why), f"it is {state} now"
+    )
+
+
+@event_router.get("")
+def events(request: Request, principal: Reader) -> Response:
+    """The newest first. A page that is filtered by something rare may be short and go on."""
+    return in_common(request, principal, _events)
+
+
+def _inboxes(request: Request, principal: Principal) -> Response:
+    given = chosen(request, "after", "actors")
+    found = (
+        runtime_of(request)
+        .queue.browser()
+        .inboxes(limit=MOST_INBOXES + 1, after=given.get("after"), of_actors=_OF_ACTORS.get(given.get("actors", "")))
+    )
+    shown = found[:MOST_INBOXES]
+    after = shown[-1].name if len(found) > MOST_INBOXES else None
+    return page(request, "queue.html", inboxes=shown, next=after, states=list(MessageState), kinds=list(_OF_ACTORS))
+
+
+def _messages(request: Request, principal: Principal) -> Response:
+    runtime = runtime_of(request)
+    now = to_datetime(runtime.database.now())
+    state = request.query_params.get("state")
+    selection = MessageSelection(
+        state=MessageState.named(state) if state else None,
+        since=time_of(request, "since", now),
+        until=time_of(request, "until", now),
+        **chosen(request, "inbox", "function", "owner"),
+    )
+    found = runtime.queue.browser().search(selection, limit=ROWS, before=before_of(request))
+    return page(
+        request,
+        "messages.html",
+        messages=found.items,
+        next=found.next,
+        states=list(MessageState),
+        masks=runtime.desk.masks_for(principal.role),
+    )
+
+
+def _events(request: Request, principal: Principal) -> Response:
+    runtime = runtime_of(request)
+    now = to_datetime(runtime.database.now())
+    given = chosen(request, "kind", "subject", "who")
+    with runtime.database.read() as tx:
+        found = runtime.event_log.search(
+            tx,
+            limit=EVENT_ROWS,
+            before=before_of(request),
+            kind=given.get("kind"),
+            subject=given.get("subject"),
+            who=given.get("who"),
+            since=time_of(request, "since", now),
+            until=time_of(request, "until", now),
+        )
+    shown = events_seen(found.items, runtime.desk.masks_for(principal.role))
+    return page(
+        request,
+        "events.html",
+        events=shown,
+        next=found.next,
+        kinds=KINDS,
+        page_of=partial(page_of, scopes=principal.scopes),
     )
 
 
@@ -218,41 +242,3 @@ def _headers(form: FormData) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise BadValue("the headers are not a JSON object")
     return found
-
-
-event_router = APIRouter(prefix="/events", include_in_schema=False)
-
-EVENT_ROWS = 100
-KINDS = sorted(EventKind)
-
-
-@event_router.get("")
-def events(request: Request, principal: Reader) -> Response:
-    """The newest first. A page that is filtered by something rare may be short and go on."""
-    return in_common(request, principal, _events)
-
-
-def _events(request: Request, principal: Principal) -> Response:
-    runtime = runtime_of(request)
-    now = to_datetime(runtime.database.now())
-    given = chosen(request, "kind", "subject", "who")
-    with runtime.database.read() as tx:
-        found = runtime.event_log.search(
-            tx,
-            limit=EVENT_ROWS,
-            before=before_of(request),
-            kind=given.get("kind"),
-            subject=given.get("subject"),
-            who=given.get("who"),
-            since=time_of(request, "since", now),
-            until=time_of(request, "until", now),
-        )
-    shown = events_seen(found.items, runtime.desk.masks_for(principal.role))
-    return page(
-        request,
-        "events.html",
-        events=shown,
-        next=found.next,
-        kinds=KINDS,
-        page_of=partial(page_of, scopes=principal.scopes),
-    )

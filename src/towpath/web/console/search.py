@@ -1,8 +1,7 @@
 """The search box of every page: straight to what is meant when that is clear, otherwise all that it may mean.
 
-What a text in the search box may mean. Each way of reading it is asked; what is there by that name is a hit.
-
-Every question is answered by an index, or by a list that is short: nothing here reads a topic or a large table.
+Each way of reading the text is asked; what is there by that name is a hit. Every question is answered by an index, or
+by a list that is short: nothing here reads a topic or a large table.
 """
 
 from __future__ import annotations
@@ -32,13 +31,39 @@ if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
 
+router = APIRouter(include_in_schema=False)
+
 LONGEST = 300
 MOST_LIKE = 20  # of one kind whose names only have the text in them
+
+# What the box understands, for who has found nothing.
+UNDERSTOOD = (
+    ("orders/0/1234", "a record: topic, partition and offset"),
+    ("case 17", "a case, or its id or the beginning of that, which is also the correlation id"),
+    ("group 3", "a group of cases; a number alone is both"),
+    ("0190f3c2-…", "a message, an upload, a bulk job or a data set by its id"),
+    ("towpath-aef03ea8c5a3", "a process by its id, or what it does by its name"),
+    ("orders:0:0:1234", "a document whose id is made from a record's place"),
+    ("Importer:main", "an actor and its instance"),
+    ("orders", "a flow, a topic, an inbox, a workflow or a stream by its name"),
+)
 
 _PLACE = re.compile(r"(?P<topic>[^/\s]+)/(?P<partition>\d{1,9})(?:/(?P<offset>\d{1,18}))?", re.ASCII)
 _NUMBERED = re.compile(r"(?:(?P<kind>case|group|job|complaint)\s*)?#?\s*(?P<number>\d{1,18})", re.ASCII | re.IGNORECASE)
 
 T = TypeVar("T")
+
+
+@router.get("/find")
+def find(request: Request, principal: Reader) -> Response:
+    """Find something by what is known of it. `all` lists what is found, even when it is one thing."""
+    text = request.query_params.get("q", "").strip()[:LONGEST]
+    search = ConsoleSearch(runtime_of(request), principal, text)
+    hits = search.hits()
+    exact = [hit for hit in hits if hit.is_exact]
+    if len(exact) == 1 and not request.query_params.get("all"):
+        return RedirectResponse(exact[0].href, 303)
+    return page(request, "find.html", text=text, hits=hits, further=search.further(), understood=UNDERSTOOD)
 
 
 class Hit(NamedTuple):
@@ -216,30 +241,3 @@ def _there(look: Callable[[], T]) -> T | None:
 
 def _trace(flow: str, **which: object) -> str:
     return f"/trace?{urlencode({'flow': flow, **which})}"
-
-
-router = APIRouter(include_in_schema=False)
-
-# What the box understands, for who has found nothing.
-UNDERSTOOD = (
-    ("orders/0/1234", "a record: topic, partition and offset"),
-    ("case 17", "a case, or its id or the beginning of that, which is also the correlation id"),
-    ("group 3", "a group of cases; a number alone is both"),
-    ("0190f3c2-…", "a message, an upload, a bulk job or a data set by its id"),
-    ("towpath-aef03ea8c5a3", "a process by its id, or what it does by its name"),
-    ("orders:0:0:1234", "a document whose id is made from a record's place"),
-    ("Importer:main", "an actor and its instance"),
-    ("orders", "a flow, a topic, an inbox, a workflow or a stream by its name"),
-)
-
-
-@router.get("/find")
-def find(request: Request, principal: Reader) -> Response:
-    """Find something by what is known of it. `all` lists what is found, even when it is one thing."""
-    text = request.query_params.get("q", "").strip()[:LONGEST]
-    finder = ConsoleSearch(runtime_of(request), principal, text)
-    hits = finder.hits()
-    exact = [hit for hit in hits if hit.is_exact]
-    if len(exact) == 1 and not request.query_params.get("all"):
-        return RedirectResponse(exact[0].href, 303)
-    return page(request, "find.html", text=text, hits=hits, further=finder.further(), understood=UNDERSTOOD)

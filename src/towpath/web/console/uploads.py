@@ -8,9 +8,10 @@ from fastapi.responses import Response
 from towpath.errors import BadValue, UnknownStream
 from towpath.gateway.uploads.model import ENDED, UploadState
 from towpath.gateway.uploads.streams import Stream, Streams
+from towpath.operations.model import cut
 from towpath.web.auth import Reader, Worker, runtime_of
 from towpath.web.console.layout.action import Act
-from towpath.web.console.layout.lists import before_of, chosen, cut
+from towpath.web.console.layout.lists import before_of, chosen, events_of
 from towpath.web.console.layout.page import page
 from towpath.web.visitors import MayAbort, ended_by, seen_of
 
@@ -60,8 +61,6 @@ def upload(request: Request, upload_id: str, principal: Reader) -> Response:
     runtime = runtime_of(request)
     status = runtime.gateway.status(upload_id, owner=seen_of(principal))
     found = status.upload
-    with runtime.database.read() as tx:
-        events = runtime.event_log.page(tx, limit=MOST_EVENTS, subject=found.id)
     may_end = ended_by(principal) in (None, found.owner) and found.state not in ENDED
     return page(
         request,
@@ -71,7 +70,7 @@ def upload(request: Request, upload_id: str, principal: Reader) -> Response:
         senders=status.senders,
         results=runtime.outlet.queries(found.id),
         stream=_stream(runtime.gateway.streams, found.stream),
-        events=events,
+        events=events_of(runtime, found.id, MOST_EVENTS),
         may_end=may_end,
         has_failed=found.state is UploadState.CLOSING and bool(found.why),
     )
@@ -82,10 +81,9 @@ def abort(upload_id: str, act: Act, principal: MayAbort) -> Response:
     """Give it up: by its owner, or by who may work at the desk."""
     gateway = act.runtime.gateway
     return act.do(
-        principal,
         "abort upload",
         upload_id,
-        lambda: gateway.abort(upload_id, owner=ended_by(principal), who=principal.name, why=act.why),
+        lambda: gateway.abort(upload_id, owner=ended_by(principal), **act.by),
         "the upload is aborted; its client is told at its next request",
         f"/uploads/{upload_id}",
     )
@@ -96,10 +94,9 @@ def retry(upload_id: str, act: Act, principal: Worker) -> Response:
     """Let closing steps that have failed be tried again."""
     outlet = act.runtime.outlet
     return act.do(
-        principal,
         "retry upload",
         upload_id,
-        lambda: outlet.retry(upload_id, who=principal.name, why=act.why),
+        lambda: outlet.retry(upload_id, **act.by),
         "its closing steps will be tried again",
         f"/uploads/{upload_id}",
     )

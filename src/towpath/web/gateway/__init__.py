@@ -1,1 +1,1 @@
-"""Uploads and results over HTTP."""
+"""The gateway over HTTP: uploads and their results."""

@@ -1,7 +1,4 @@
-"""Uploads, their senders and streams as they are sent and shown.
-
-Results of uploads as they are shown, and what is acknowledged.
-"""
+"""Uploads, their senders, streams and results as they are sent and shown."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from towpath.gateway.lines.lines import LARGEST
 from towpath.gateway.outlet.service import QueryView
 from towpath.gateway.uploads.model import (
     ChunkReceipt,
+    SenderRequest,
     SenderState,
     StoredUpload,
     UploadSender,
     UploadState,
     UploadStatus,
 )
-from towpath.gateway.uploads.model import SenderRequest as NewSenderValue
 from towpath.gateway.uploads.streams import Stream
 from towpath.operations.model import LONGEST_WHY, RequestBody, Why
 from towpath.settings import GatewaySettings
@@ -29,6 +26,7 @@ from towpath.settings import GatewaySettings
 LONGEST_NAME = 100
 LONGEST_LABEL = 200
 LONGEST_BEGINNING = 1_000
+LONGEST_CURSOR = 1_000
 MOST_SENDERS = 100
 MOST_COLUMNS = 2_000
 LARGEST_CRC32 = 2**32 - 1
@@ -41,6 +39,7 @@ Number = Annotated[int, Field(ge=0, le=LARGEST)]
 Crc32 = Annotated[
     int, Field(ge=0, le=LARGEST_CRC32, description="CRC-32 of all bytes from the beginning to here, as zlib has it.")
 ]
+Cursor = Annotated[str, Field(min_length=1, max_length=LONGEST_CURSOR)]
 
 
 class NewSender(RequestBody):
@@ -54,9 +53,9 @@ class NewSender(RequestBody):
         1, ge=1, le=LARGEST, description="The number of the first line that is sent, as people count: 2 after a header."
     )
 
-    def value(self) -> NewSenderValue:
+    def value(self) -> SenderRequest:
         columns = None if self.columns is None else tuple(self.columns)
-        return NewSenderValue(self.sender, self.input, self.format, columns, self.first_line)
+        return SenderRequest(self.sender, self.input, self.format, columns, self.first_line)
 
 
 class NewUpload(RequestBody):
@@ -100,6 +99,12 @@ class Abort(RequestBody):
     why: Annotated[str, Field(min_length=1, max_length=LONGEST_WHY, description="Why; kept with the upload.")]
 
 
+class Acknowledge(RequestBody):
+    """All before this cursor is safe with the client."""
+
+    cursor: Cursor
+
+
 class TakenOut(BaseModel):
     """How far a sender's data is durable in the log."""
 
@@ -111,13 +116,7 @@ class TakenOut(BaseModel):
 
     @classmethod
     def of(cls, taken: ChunkReceipt) -> TakenOut:
-        return cls(
-            position=taken.position,
-            line=taken.line,
-            sequence=taken.sequence,
-            refused=taken.refused,
-            crc32=taken.crc32,
-        )
+        return cls.model_validate({name: getattr(taken, name) for name in TakenOut.model_fields})
 
 
 class ChunkOut(TakenOut):
@@ -160,12 +159,6 @@ class SessionOut(SenderOut):
         return cls.model_validate({**_sender_item(sender), **limits})
 
 
-def _sender_item(sender: UploadSender) -> dict[str, object]:
-    names = ("input", "format", "state", "session", "position", "line", "sequence", "refused", "blocked", "crc32")
-    columns = None if sender.columns is None else list(sender.columns)
-    return {"sender": sender.name, "columns": columns, **{name: getattr(sender, name) for name in names}}
-
-
 class UploadRow(BaseModel):
     """An upload in a list."""
 
@@ -197,11 +190,6 @@ class UploadOut(UploadRow):
     def of(cls, status: UploadStatus) -> UploadOut:
         senders = [SenderOut.of_sender(sender) for sender in status.senders]
         return cls.model_validate({**_upload_item(status.upload), "senders": senders})
-
-
-def _upload_item(upload: StoredUpload) -> dict[str, object]:
-    names = set(UploadRow.model_fields) - {"reason"}
-    return {"reason": upload.why, **{name: getattr(upload, name) for name in names}}
 
 
 class InputOut(BaseModel):
@@ -242,11 +230,6 @@ class StreamList(BaseModel):
     items: list[StreamOut]
 
 
-LONGEST_CURSOR = 1_000
-
-Cursor = Annotated[str, Field(min_length=1, max_length=LONGEST_CURSOR)]
-
-
 class ResultOut(BaseModel):
     """A result of an upload, and how far its client has it."""
 
@@ -272,7 +255,12 @@ class Results(BaseModel):
     items: list[ResultOut]
 
 
-class Acknowledge(RequestBody):
-    """All before this cursor is safe with the client."""
+def _sender_item(sender: UploadSender) -> dict[str, object]:
+    names = ("input", "format", "state", "session", "position", "line", "sequence", "refused", "blocked", "crc32")
+    columns = None if sender.columns is None else list(sender.columns)
+    return {"sender": sender.name, "columns": columns, **{name: getattr(sender, name) for name in names}}
 
-    cursor: Cursor
+
+def _upload_item(upload: StoredUpload) -> dict[str, object]:
+    names = set(UploadRow.model_fields) - {"reason"}
+    return {"reason": upload.why, **{name: getattr(upload, name) for name in names}}

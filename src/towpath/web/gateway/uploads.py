@@ -30,7 +30,7 @@ from towpath.web.gateway.models import (
     UploadOut,
     UploadRow,
 )
-from towpath.web.visitors import ALooker, AnEnder, ASender
+from towpath.web.visitors import AnEnder, ASender, AViewer, ended_by, seen_of
 
 FAILURES = failures(400, 401, 403, 404, 408, 409, 413, 422, 429, 503)
 router = APIRouter(prefix=GATEWAY, tags=["gateway"], responses=FAILURES)
@@ -56,7 +56,7 @@ CHUNK_BODY: dict[str, Any] = {
 
 
 @router.get("/streams")
-def streams(visitor: ALooker) -> StreamList:
+def streams(visitor: AViewer) -> StreamList:
     """What may be sent here."""
     found, settings = visitor.runtime.gateway.streams, visitor.runtime.settings.gateway
     return StreamList(items=[StreamOut.of(found.stream(name), settings) for name in found.names])
@@ -65,7 +65,7 @@ def streams(visitor: ALooker) -> StreamList:
 @router.post("/uploads", status_code=201, response_model=UploadOut)
 def open_upload(sent: NewUpload, visitor: ASender, maker: Maker) -> Response:
     """Open an upload. It belongs to whoever opens it: for others it is as if there was none."""
-    id = maker.same_id(visitor.principal) if sent.id is None else str(sent.id)
+    id = maker.same_id() if sent.id is None else str(sent.id)
 
     def act() -> UploadStatus:
         senders = [each.value() for each in sent.senders]
@@ -74,12 +74,12 @@ def open_upload(sent: NewUpload, visitor: ASender, maker: Maker) -> Response:
     def show(made: UploadStatus | None) -> UploadOut:
         return UploadOut.of(made or act())
 
-    return maker.make(visitor.principal, "open upload", sent.stream, act, show, status=201, is_repeatable=True)
+    return maker.make("open upload", sent.stream, act, show, status=201, is_repeatable=True)
 
 
 @router.get("/uploads")
 def uploads(
-    visitor: ALooker,
+    visitor: AViewer,
     stream: Annotated[str | None, Query(max_length=100)] = None,
     state: UploadState | None = None,
     limit: Limit = 100,
@@ -87,15 +87,15 @@ def uploads(
 ) -> Page[UploadRow]:
     """Your uploads, the newest first; an operator's key with the scope `read` sees everybody's."""
     found = visitor.runtime.gateway.list(
-        owner=visitor.owner, stream=stream, state=state, before=before, limit=limit + 1
+        owner=seen_of(visitor.principal), stream=stream, state=state, before=before, limit=limit + 1
     )
     return page(found, limit, UploadRow.of_upload)
 
 
 @router.get("/uploads/{upload}")
-def show_upload(upload: UploadId, visitor: ALooker) -> UploadOut:
+def show_upload(upload: UploadId, visitor: AViewer) -> UploadOut:
     """How far an upload is, and each of its senders."""
-    return UploadOut.of(visitor.runtime.gateway.status(upload, owner=visitor.owner))
+    return UploadOut.of(visitor.runtime.gateway.status(upload, owner=seen_of(visitor.principal)))
 
 
 @router.post("/uploads/{upload}/senders/{sender}/session")
@@ -119,11 +119,11 @@ async def send_chunk(
 ) -> ChunkOut:
     """Send bytes. What is answered is durable in the log; the same chunk twice is taken once."""
     request.state.is_recorded = True  # the trail is for what people do; what comes of chunks is in the upload
-    gateway, hall = visitor.runtime.gateway, visitor.hall
+    gateway, limits = visitor.runtime.gateway, visitor.limits
     is_packed = _is_packed(content_encoding)
-    async with hall.room_for_chunk(visitor.key):
+    async with limits.room_for_chunk(visitor.key):
         body = await request.body()
-        hall.rates.spend_bytes(visitor.key, len(body))
+        limits.rates.spend_bytes(visitor.key, len(body))
 
         def take() -> ChunkOut:
             data = unzipped(body, visitor.runtime.settings.gateway.chunk_bytes) if is_packed else body
@@ -131,7 +131,7 @@ async def send_chunk(
             taken = gateway.take(upload, sender, owner=visitor.name, data=data, last=last, **numbers)
             return ChunkOut.of_chunk(taken, gateway.next_bytes())
 
-        async with hall.turn_of(upload, sender):
+        async with limits.turn_of(upload, sender):
             return await run_in_threadpool(take)
 
 
@@ -169,12 +169,12 @@ def abort(upload: UploadId, sent: Abort, visitor: AnEnder, maker: Maker) -> Resp
     gateway = visitor.runtime.gateway
 
     def act() -> UploadStatus:
-        return gateway.abort(upload, owner=visitor.owner, who=visitor.name, why=sent.why)
+        return gateway.abort(upload, owner=ended_by(visitor.principal), who=visitor.name, why=sent.why)
 
     def show(made: UploadStatus | None) -> UploadOut:
-        return UploadOut.of(made or gateway.status(upload, owner=visitor.owner))
+        return UploadOut.of(made or gateway.status(upload, owner=ended_by(visitor.principal)))
 
-    return maker.make(visitor.principal, "abort upload", upload, act, show)
+    return maker.make("abort upload", upload, act, show)
 
 
 @router.post("/uploads/{upload}/retry", response_model=UploadOut)
@@ -183,12 +183,12 @@ def retry(request: Request, upload: UploadId, sent: Reason, principal: Worker, m
     runtime = runtime_of(request)
 
     def act() -> None:
-        runtime.outlet.retry(upload, who=principal.name, why=sent.why)
+        runtime.outlet.retry(upload, **maker.by(sent.why))
 
     def show(_: None) -> UploadOut:
         return UploadOut.of(runtime.gateway.status(upload, owner=None))
 
-    return maker.make(principal, "retry upload", upload, act, show)
+    return maker.make("retry upload", upload, act, show)
 
 
 def _is_packed(encoding: str | None) -> bool:

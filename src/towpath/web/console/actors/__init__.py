@@ -1,1 +1,1 @@
-"""Pages of actors and workflows."""
+"""Pages of workflows, actors and schedules."""

@@ -1,7 +1,4 @@
-"""Actors: instances with the state that they are in; one of them with its graph, history, questions and failures.
-
-Workflows: what a person can start, with a form for the fields of its states; its runs, and how far they are.
-"""
+"""Workflows and actors: what a person can start, with a form; instances with their graph, history and questions."""
 
 from __future__ import annotations
 
@@ -26,11 +23,11 @@ from towpath.core.events import EventKind
 from towpath.core.exact_json import indented
 from towpath.db.event_log import StoredEvent
 from towpath.desk.masks import MASK
-from towpath.errors import BadPayload, BadState, BadValue, NotFailed, UnknownActor, UnknownMessage
+from towpath.errors import BadPayload, BadState, BadValue, UnknownActor, UnknownMessage
 from towpath.operations.actors import due_at, parent_of, resume_of
 from towpath.queue.model import Message
 from towpath.queue.payload import ACTORS, from_json
-from towpath.web.api.actors import code_of, known_of
+from towpath.web.api.actors import check_failed, code_of, known_of
 from towpath.web.auth import ActorKeeper, Reader, runtime_of
 from towpath.web.console.actors.state_form import FormField, fields_of, filled, grouped, read_form
 from towpath.web.console.layout.action import Act, PageAction
@@ -43,7 +40,11 @@ if TYPE_CHECKING:
 
 
 workflow_router = APIRouter(prefix="/workflows", include_in_schema=False)
+router = APIRouter(prefix="/actors", include_in_schema=False)
 
+ROWS = 100
+HISTORY = 50
+MOST_QUESTIONS = 20
 MOST_SHOWN = 50
 MOST_MESSAGES = 500  # in which runs are looked for
 MOST_STARTS = 100
@@ -89,9 +90,7 @@ def start(actor: str, act: Act, principal: ActorKeeper) -> Response:
         return actors.start_by_hand(known.start(instance, state, fields), principal.name, act.why)
 
     try:
-        return act.do(
-            principal, "start actor", f"{actor}:{instance}", do, "it is started", instance_page(actor, instance)
-        )
+        return act.do("start actor", f"{actor}:{instance}", do, "it is started", instance_page(actor, instance))
     except (BadPayload, BadState, BadValue) as error:
         return _shown(act.request, actor, principal, act, str(error))
 
@@ -108,21 +107,122 @@ def again(actor: str, act: Act, principal: ActorKeeper) -> Response:
         known = code_of(act.request).made_known(actors, actor)
         return actors.start_by_hand(known.start(instance, found.function, found.payload), principal.name, act.why)
 
-    return act.do(
-        principal, "start actor", f"{actor}:{instance}", do, "it is started again", instance_page(actor, instance)
-    )
+    return act.do("start actor", f"{actor}:{instance}", do, "it is started again", instance_page(actor, instance))
 
 
 @workflow_router.post("/{actor}/enable")
 def enable(actor: str, act: Act, principal: ActorKeeper) -> Response:
     """Let the instances of an actor run again."""
-    return _switch(act, principal, actor, True)
+    return _switch(act, actor, True)
 
 
 @workflow_router.post("/{actor}/disable")
 def disable(actor: str, act: Act, principal: ActorKeeper) -> Response:
     """Let no state of an actor begin, and refuse its starts."""
-    return _switch(act, principal, actor, False)
+    return _switch(act, actor, False)
+
+
+@router.get("")
+def instances(request: Request, principal: Reader) -> Response:
+    """Instances by name, with the state that each is in."""
+    runtime = runtime_of(request)
+    masks = runtime.desk.masks_for(principal.role)
+    given = chosen(request, "actor", "phase", "after")
+    after = f"{ACTORS}{given['after']}" if "after" in given else ""
+    phase = _phase(given["phase"]) if "phase" in given else None
+    found = runtime.actors.instances(actor=given.get("actor"), phase=phase, after=after, limit=ROWS + 1)
+    return page(
+        request,
+        "actors.html",
+        instances=instances_seen(found[:ROWS], masks),
+        next=found[ROWS - 1].name if len(found) > ROWS else None,
+        names=[each.name for each in runtime.actors.known()],
+        phases=list(Phase),
+        counts=runtime.actors.browser().counts(),
+        due_at=due_at,
+        progress=of_waiting(progress(runtime.database)),
+    )
+
+
+@router.get("/{actor}/{instance:path}")
+def instance(request: Request, actor: str, instance: str, principal: Reader) -> Response:
+    """One instance: what it is and does, waits for and has called, what it did before, why it failed."""
+    runtime = runtime_of(request)
+    masks = runtime.desk.masks_for(principal.role)
+    look = runtime.actors.look(actor, instance, last=HISTORY)
+    if look is None:
+        raise UnknownActor(f"there is no instance {actor}:{instance}; /actors shows those that there are")
+    known = known_of(request).get(actor)
+    state = look.failed or look.head
+    return page(
+        request,
+        "actor.html",
+        actor=actor,
+        name=instance,
+        it=instances_seen([look.instance], masks)[0],
+        look=look,
+        state=state,
+        fields=None if state is None else MASK if masks else indented(state.payload_json),
+        trace=None if masks or look.failed is None else look.failed.reason,
+        known=known,
+        graph=None if known is None else drawn(known, look.instance.step),
+        children=instances_seen(look.children, masks),
+        events=events_seen(look.events, masks),
+        questions=_questions(runtime, look),
+        progress=of_waiting(progress(runtime.database)).get(look.instance.inbox, []),
+        spawned=spawned_of(runtime.database, actor, instance),
+        due=due_at(look.instance),
+        parent=parent_of(look.instance),
+        if_it_dies=RESUMES.get(resume_of(look, known) or ""),
+        is_masked=bool(masks),
+        page_of=_page_of,
+    )
+
+
+@router.post("/{actor}/{instance:path}/abort")
+def abort(actor: str, instance: str, act: Act, principal: ActorKeeper) -> Response:
+    """Let a run fail: at once, or when the state that runs is done. Its clean-up runs."""
+    return act.do(
+        "abort actor",
+        f"{actor}:{instance}",
+        lambda: act.runtime.actors.abort(actor, instance, **act.by),
+        "it is to end: its clean-up runs, then it counts as failed",
+        instance_page(actor, instance),
+    )
+
+
+@router.post("/{actor}/{instance:path}/wake")
+def wake(actor: str, instance: str, act: Act, principal: ActorKeeper) -> Response:
+    """Let an instance that sleeps go on now, and not when its time comes."""
+    return act.do(
+        "wake actor",
+        f"{actor}:{instance}",
+        lambda: act.runtime.actors.wake(actor, instance, **act.by),
+        "it goes on now",
+        instance_page(actor, instance),
+    )
+
+
+@router.post("/{actor}/{instance:path}/restart")
+def restart(actor: str, instance: str, act: Act, principal: ActorKeeper) -> Response:
+    """Start an instance that has failed again: where it failed, or with a state and fields that are given."""
+    actors, code, form = act.runtime.actors, code_of(act.request), act.form
+
+    def choose() -> ActorStart:
+        found = actors.instance(actor, instance)
+        if not form.text("fields"):
+            return start_again(actors.browser(), code.known(actors).get(actor), found)
+        check_failed(found)
+        fields = from_json(form.lines("fields"), "state")
+        return code.made_known(actors, actor).start(instance, form.maybe("state"), fields)
+
+    return act.do(
+        "restart actor",
+        f"{actor}:{instance}",
+        lambda: actors.start_by_hand(choose(), principal.name, act.why),
+        "it is started again",
+        instance_page(actor, instance),
+    )
 
 
 def is_spawner(known: KnownClass) -> bool:
@@ -139,19 +239,27 @@ def drawn(known: KnownClass, lit: str | None = None) -> Markup:
     return Markup(svg(known.name, known.about, known.shape, lit, has_style=False))  # noqa: S704 - see above
 
 
-def _switch(act: PageAction, principal: ActorKeeper, actor: str, is_enabled: bool) -> Response:
+def of_waiting(found: Iterable[SpawnedProgress]) -> Mapping[str, list[SpawnedProgress]]:
+    """By the inbox of the instance that waits for it."""
+    sorted_: dict[str, list[SpawnedProgress]] = {}
+    for each in found:
+        sorted_.setdefault(each.waiting or each.spawner, []).append(each)
+    return sorted_
+
+
+def _switch(act: PageAction, actor: str, is_enabled: bool) -> Response:
     actors = act.runtime.actors
 
     def do() -> bool:
         code_of(act.request).made_known(actors, actor)
-        return actors.enable(actor, is_enabled, who=principal.name, why=act.why)
+        return actors.enable(actor, is_enabled, **act.by)
 
     what = "enabled" if is_enabled else "disabled"
 
     def said(has_changed: bool) -> str:
         return f"{actor} is {what}" if has_changed else f"{actor} was {what} before"
 
-    return act.do(principal, f"{what[:-1]} actor", actor, do, said)
+    return act.do(f"{what[:-1]} actor", actor, do, said)
 
 
 def _shown(
@@ -225,128 +333,6 @@ def _usual(instances: Iterable[Instance]) -> str:
 def _next(schedules: Iterable[Schedule], actor: str) -> Schedule | None:
     due = [each for each in schedules if each.actor == actor and each.next_us is not None]
     return min(due, key=lambda each: each.next_us or 0, default=None)
-
-
-def of_waiting(found: Iterable[SpawnedProgress]) -> Mapping[str, list[SpawnedProgress]]:
-    """By the inbox of the instance that waits for it."""
-    sorted_: dict[str, list[SpawnedProgress]] = {}
-    for each in found:
-        sorted_.setdefault(each.waiting or each.spawner, []).append(each)
-    return sorted_
-
-
-router = APIRouter(prefix="/actors", include_in_schema=False)
-
-ROWS = 100
-HISTORY = 50
-MOST_QUESTIONS = 20
-
-
-@router.get("")
-def instances(request: Request, principal: Reader) -> Response:
-    """Instances by name, with the state that each is in."""
-    runtime = runtime_of(request)
-    masks = runtime.desk.masks_for(principal.role)
-    given = chosen(request, "actor", "phase", "after")
-    after = f"{ACTORS}{given['after']}" if "after" in given else ""
-    phase = _phase(given["phase"]) if "phase" in given else None
-    found = runtime.actors.instances(actor=given.get("actor"), phase=phase, after=after, limit=ROWS + 1)
-    return page(
-        request,
-        "actors.html",
-        instances=instances_seen(found[:ROWS], masks),
-        next=found[ROWS - 1].name if len(found) > ROWS else None,
-        names=[each.name for each in runtime.actors.known()],
-        phases=list(Phase),
-        counts=runtime.actors.browser().counts(),
-        due_at=due_at,
-        progress=of_waiting(progress(runtime.database)),
-    )
-
-
-@router.get("/{actor}/{instance:path}")
-def instance(request: Request, actor: str, instance: str, principal: Reader) -> Response:
-    """One instance: what it is and does, waits for and has called, what it did before, why it failed."""
-    runtime = runtime_of(request)
-    masks = runtime.desk.masks_for(principal.role)
-    look = runtime.actors.look(actor, instance, last=HISTORY)
-    if look is None:
-        raise UnknownActor(f"there is no instance {actor}:{instance}; /actors shows those that there are")
-    known = known_of(request).get(actor)
-    state = look.failed or look.head
-    return page(
-        request,
-        "actor.html",
-        actor=actor,
-        name=instance,
-        it=instances_seen([look.instance], masks)[0],
-        look=look,
-        state=state,
-        fields=None if state is None else MASK if masks else indented(state.payload_json),
-        trace=None if masks or look.failed is None else look.failed.reason,
-        known=known,
-        graph=None if known is None else drawn(known, look.instance.step),
-        children=instances_seen(look.children, masks),
-        events=events_seen(look.events, masks),
-        questions=_questions(runtime, look),
-        progress=of_waiting(progress(runtime.database)).get(look.instance.inbox, []),
-        spawned=spawned_of(runtime.database, actor, instance),
-        due=due_at(look.instance),
-        parent=parent_of(look.instance),
-        if_it_dies=RESUMES.get(resume_of(look, known) or ""),
-        is_masked=bool(masks),
-        page_of=_page_of,
-    )
-
-
-@router.post("/{actor}/{instance:path}/abort")
-def abort(actor: str, instance: str, act: Act, principal: ActorKeeper) -> Response:
-    """Let a run fail: at once, or when the state that runs is done. Its clean-up runs."""
-    return act.do(
-        principal,
-        "abort actor",
-        f"{actor}:{instance}",
-        lambda: act.runtime.actors.abort(actor, instance, who=principal.name, why=act.why),
-        "it is to end: its clean-up runs, then it counts as failed",
-        instance_page(actor, instance),
-    )
-
-
-@router.post("/{actor}/{instance:path}/wake")
-def wake(actor: str, instance: str, act: Act, principal: ActorKeeper) -> Response:
-    """Let an instance that sleeps go on now, and not when its time comes."""
-    return act.do(
-        principal,
-        "wake actor",
-        f"{actor}:{instance}",
-        lambda: act.runtime.actors.wake(actor, instance, who=principal.name, why=act.why),
-        "it goes on now",
-        instance_page(actor, instance),
-    )
-
-
-@router.post("/{actor}/{instance:path}/restart")
-def restart(actor: str, instance: str, act: Act, principal: ActorKeeper) -> Response:
-    """Start an instance that has failed again: where it failed, or with a state and fields that are given."""
-    actors, code, form = act.runtime.actors, code_of(act.request), act.form
-
-    def choose() -> ActorStart:
-        found = actors.instance(actor, instance)
-        if not form.text("fields"):
-            return start_again(actors.browser(), code.known(actors).get(actor), found)
-        if found.phase is not Phase.FAILED:
-            raise NotFailed(f"{found.name} is {found.phase}; only what has failed is started again")
-        fields = from_json(form.lines("fields"), "state")
-        return code.made_known(actors, actor).start(instance, form.maybe("state"), fields)
-
-    return act.do(
-        principal,
-        "restart actor",
-        f"{actor}:{instance}",
-        lambda: actors.start_by_hand(choose(), principal.name, act.why),
-        "it is started again",
-        instance_page(actor, instance),
-    )
 
 
 def _questions(runtime: Runtime, look: InstanceView) -> list[tuple[OpenRequest, Message | None]]:

@@ -20,7 +20,7 @@ from towpath.web.api.actors import known_of
 from towpath.web.auth import ActorKeeper, FormData, Reader, runtime_of
 from towpath.web.console.layout.action import Act, PageAction
 from towpath.web.console.layout.filters import link
-from towpath.web.console.layout.lists import events_seen
+from towpath.web.console.layout.lists import events_of, events_seen
 from towpath.web.console.layout.page import page
 
 router = APIRouter(prefix="/workflows/schedules", include_in_schema=False)
@@ -47,14 +47,13 @@ def add(act: Act, principal: ActorKeeper) -> Response:
             name,
             actor,
             _rhythm(form),
-            who=principal.name,
-            why=act.why,
+            **act.by,
             instance=form.text("instance") or MAIN,
             state=state,
             payload=_checked(known, state, form),
         )
 
-    return act.do(principal, "add schedule", name, do, f"{name} is set", address_of(name))
+    return act.do("add schedule", name, do, f"{name} is set", address_of(name))
 
 
 @router.get("/{schedule:path}")
@@ -63,8 +62,6 @@ def show(request: Request, schedule: str, principal: Reader) -> Response:
     runtime = runtime_of(request)
     masks = runtime.desk.masks_for(principal.role)
     found = runtime.actors.schedules.show(schedule)
-    with runtime.database.read() as tx:
-        events = runtime.event_log.page(tx, limit=MOST_EVENTS, subject=found.name)
     return page(
         request,
         "schedule.html",
@@ -73,7 +70,7 @@ def show(request: Request, schedule: str, principal: Reader) -> Response:
         fields=MASK if masks else json.dumps(found.payload, indent=2, ensure_ascii=False),
         is_masked=bool(masks),
         when=_when(found.rhythm),
-        events=events_seen(events, masks),
+        events=events_seen(events_of(runtime, found.name, MOST_EVENTS), masks),
     )
 
 
@@ -91,36 +88,34 @@ def change(schedule: str, act: Act, principal: ActorKeeper) -> Response:
             given = {"state": state, "payload": _fields(form) if known is None else _checked(known, state, form)}
         return all_.change(
             schedule,
-            who=principal.name,
-            why=act.why,
+            **act.by,
             rhythm=_rhythm(form),
             instance=form.maybe("instance"),
             **given,
         )
 
-    return act.do(principal, "change schedule", schedule, do, f"{schedule} is changed", address_of(schedule))
+    return act.do("change schedule", schedule, do, f"{schedule} is changed", address_of(schedule))
 
 
 @router.post("/{schedule:path}/enable")
 def enable(schedule: str, act: Act, principal: ActorKeeper) -> Response:
     """Let a schedule start its actor again. What was missed is not made up for."""
-    return _switch(act, principal, schedule, True)
+    return _switch(act, schedule, True)
 
 
 @router.post("/{schedule:path}/disable")
 def disable(schedule: str, act: Act, principal: ActorKeeper) -> Response:
     """Let a schedule start nothing until it is enabled."""
-    return _switch(act, principal, schedule, False)
+    return _switch(act, schedule, False)
 
 
 @router.post("/{schedule:path}/delete")
 def delete(schedule: str, act: Act, principal: ActorKeeper) -> Response:
     """Take a schedule away. A run that it has started goes on."""
     return act.do(
-        principal,
         "delete schedule",
         schedule,
-        lambda: act.runtime.actors.schedules.remove(schedule, who=principal.name, why=act.why),
+        lambda: act.runtime.actors.schedules.remove(schedule, **act.by),
         f"{schedule} is gone",
         "/workflows/schedules",
     )
@@ -130,13 +125,12 @@ def address_of(schedule: str) -> str:
     return f"/workflows/schedules/{link(schedule)}"
 
 
-def _switch(act: PageAction, principal: ActorKeeper, schedule: str, is_enabled: bool) -> Response:
+def _switch(act: PageAction, schedule: str, is_enabled: bool) -> Response:
     what = "enabled" if is_enabled else "disabled"
     return act.do(
-        principal,
         f"{what[:-1]} schedule",
         schedule,
-        lambda: act.runtime.actors.schedules.enable(schedule, is_enabled, who=principal.name, why=act.why),
+        lambda: act.runtime.actors.schedules.enable(schedule, is_enabled, **act.by),
         f"{schedule} is {what}",
         address_of(schedule),
     )

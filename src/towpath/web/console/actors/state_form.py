@@ -21,7 +21,6 @@ from towpath.web.auth import FormData
 PREFIX = "f."
 WHOLE = "fields"  # all of them at once, as JSON; it counts instead of the single ones
 DEEPEST = 4
-_NUMBERS = ("integer", "number")
 
 
 class FieldWidget(StrEnum):

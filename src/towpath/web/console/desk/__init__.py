@@ -1,1 +1,1 @@
-"""Pages of the desk."""
+"""Pages of the error desk: cases, groups, rehearsals, bulk jobs, policies, lanes, learned corrections."""

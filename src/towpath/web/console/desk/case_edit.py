@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from towpath.access.roles import Principal
 from towpath.desk.case_queries import CaseView
 from towpath.desk.cases.model import CaseState
 from towpath.desk.edit_body import diff
@@ -23,7 +22,7 @@ from towpath.web.console.layout.page import page, went
 router = APIRouter(prefix="/desk/cases/{case}", include_in_schema=False)
 
 LAID_OUT, AS_IT_CAME = "laid out", "as it came"
-LOOK, SAVE, REPLAY = "look", "save", "replay"
+LOOK, REPLAY = "look", "replay"
 _GROWS = 3  # bytes that a form makes of one that is not a plain letter
 
 
@@ -55,16 +54,13 @@ def edit(case: str, act: Act, principal: Worker) -> Response:
         if not act.why:
             raise BadEdit("say why: that is kept with the edit")
         made = act.make(
-            principal,
-            "edit",
-            view.case.id,
-            lambda: desk.edits.edit(view.case.id, value, seen=seen, who=principal.name, why=act.why, masks=masks),
+            "edit", view.case.id, lambda: desk.edits.edit(view.case.id, value, seen=seen, **act.by, masks=masks)
         )
     except BadEdit as error:
         return sheet.shown(text=typed, wrong=str(error), status=422)
     except StaleEdit as error:
         return sheet.anew().shown(text=typed, value=typed.encode(), stale=error.what, status=409)
-    return _saved(act, principal, view, made, is_sent=wanted == REPLAY)
+    return _saved(act, view, made, is_sent=wanted == REPLAY)
 
 
 @router.post("/agree")
@@ -73,11 +69,7 @@ def agree(case: str, act: Act, principal: Worker) -> Response:
     desk = act.runtime.desk
     id, number, masks = id_of(desk, case), _edit_number(act.form), desk.masks_for(principal.role)
     return act.do(
-        principal,
-        "agree to edit",
-        id,
-        lambda: desk.edits.agree(id, number, who=principal.name, why=act.why, masks=masks),
-        f"edit {number} goes out next",
+        "agree to edit", id, lambda: desk.edits.agree(id, number, **act.by, masks=masks), f"edit {number} goes out next"
     )
 
 
@@ -86,13 +78,7 @@ def refuse(case: str, act: Act, principal: Worker) -> Response:
     """Do not let a proposed edit go out."""
     desk = act.runtime.desk
     id, number = id_of(desk, case), _edit_number(act.form)
-    return act.do(
-        principal,
-        "refuse edit",
-        id,
-        lambda: desk.edits.refuse(id, number, who=principal.name, why=act.why),
-        f"edit {number} is refused",
-    )
+    return act.do("refuse edit", id, lambda: desk.edits.refuse(id, number, **act.by), f"edit {number} is refused")
 
 
 @router.post("/restore")
@@ -100,13 +86,7 @@ def restore(case: str, act: Act, principal: Worker) -> Response:
     """Let the record itself go out next, and none of its edits."""
     desk = act.runtime.desk
     id, seen = id_of(desk, case), _seen(act.form)
-    return act.do(
-        principal,
-        "restore",
-        id,
-        lambda: desk.edits.restore(id, seen=seen, who=principal.name, why=act.why),
-        "the record itself goes out next",
-    )
+    return act.do("restore", id, lambda: desk.edits.restore(id, seen=seen, **act.by), "the record itself goes out next")
 
 
 class _Sheet:
@@ -169,7 +149,7 @@ class _Sheet:
         )
 
 
-def _saved(act: PageAction, principal: Principal, view: CaseView, made: EditResult, *, is_sent: bool) -> Response:
+def _saved(act: PageAction, view: CaseView, made: EditResult, *, is_sent: bool) -> Response:
     """Back to the case, with what came of it; and sent back, if that was wanted and nobody else has to agree."""
     case, chosen = view.case, filter_of(act.request)
     said = f"edit {made.edit.edit} is {made.edit.state}; {made.checked}"
@@ -177,7 +157,7 @@ def _saved(act: PageAction, principal: Principal, view: CaseView, made: EditResu
         said = f"edit {made.edit.edit} is proposed: another person has to agree to it; {made.checked}"
     elif is_sent:
         operate = act.runtime.desk.operate
-        act.make(principal, "replay", case.id, lambda: operate.replay([case.id], who=principal.name, why=act.why))
+        act.make("replay", case.id, lambda: operate.replay([case.id], **act.by))
         said = f"edit {made.edit.edit} is applied, and the record is sent back"
     return went(f"/desk/cases/{case.seq}" + (f"?{chosen.query}" if chosen else ""), said)
 

@@ -1,6 +1,6 @@
 """Cases: records that have failed, listed, found and exported, and one of them with all that is known of it.
 
-The filter of a list of cases, as an address has it: one for lists, bulk jobs, exports and the next case.
+`CaseFilter` is the filter of a list as an address has it: one for lists, bulk jobs, exports and the next case.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -35,12 +35,21 @@ from towpath.web.api.desk_request import id_of
 from towpath.web.auth import Reader, runtime_of
 from towpath.web.console.desk.case_actions import BULK, meant, possible
 from towpath.web.console.layout.filters import body_view, key_text
-from towpath.web.console.layout.lists import before_of
+from towpath.web.console.layout.lists import before_of, enum_of, utc_time
 from towpath.web.console.layout.page import page, went
 
 if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
+
+router = APIRouter(prefix="/desk", include_in_schema=False)
+
+ROWS = 50
+MOST_COUNTED = 10_000  # what is more is "10,000+"
+MOST_PARKED = 10
+SUGGESTED_BYTES = 256 << 10  # of larger bodies nothing is suggested
+FIRST = (JobKind.REPLAY, JobKind.ABANDON)  # what people do to all that match, most of the time
+FILES = {ExportFormat.JSON: "cases.jsonl", ExportFormat.CSV: "cases.csv"}
 
 FIELDS = (
     *("flow", "state", "group", "code", "step", "exception", "assignee", "text", "body", "since", "until", "stage"),
@@ -50,6 +59,97 @@ ON_THE_DESK = "on the desk"  # stands for all states of cases that are not settl
 _TIMES = ("since", "until")
 # With another one, all that is there may have to be looked at to count what fits.
 _COUNTED = ("flow", "state", "group")
+
+
+@router.get("/cases")
+def cases(request: Request, principal: Reader) -> Response:
+    """Cases, the newest first, by all that they can be chosen by."""
+    runtime = runtime_of(request)
+    desk, masks = runtime.desk, runtime.desk.masks_for(principal.role)
+    chosen = filter_of(request)
+    before = before_of(request)
+    found = desk.cases.page(chosen.selection, limit=ROWS, before=before, masks=masks, look_s=LOOK_S)
+    is_hidden = bool(masks) and has_hidden_search(chosen.selection)
+    counts = _by_state(runtime, chosen.one("flow"))
+    return page(
+        request,
+        "cases.html",
+        cases=found.cases,
+        next=found.next,
+        chosen=chosen,
+        matching={} if is_hidden else {kind: _matching(desk, chosen, found, before, kind) for kind in FIRST},
+        bulk_more=[(kind, label) for kind, (label, _) in BULK.items() if kind not in FIRST],
+        labels={kind: BULK[kind][0] for kind in FIRST},
+        most_counted=MOST_COUNTED,
+        is_hidden=is_hidden,
+        counts=counts,
+        states=[ON_THE_DESK, *CaseState],
+        flows=_flows(runtime),
+    )
+
+
+@router.get("/export")
+def export(request: Request, principal: Reader) -> StreamingResponse:
+    """All cases that match, with their bodies, as a file: JSON lines or CSV. It is written while it is read."""
+    runtime = runtime_of(request)
+    try:
+        form = ExportFormat(request.query_params.get("form", ExportFormat.JSON))
+    except ValueError:
+        raise BadValue("form: an export is json or csv") from None
+    lines = CaseExport(runtime.desk.cases).lines(
+        filter_of(request).selection, form, masks=runtime.desk.masks_for(principal.role)
+    )
+    headers = {"Content-Disposition": f'attachment; filename="{FILES[form]}"'}
+    return StreamingResponse(lines, media_type=MEDIA[form], headers=headers)
+
+
+@router.get("/cases/{case}")
+def case(request: Request, case: str, principal: Reader) -> Response:
+    """One case, by its number, its id or a unique beginning of that."""
+    runtime = runtime_of(request)
+    desk, masks = runtime.desk, runtime.desk.masks_for(principal.role)
+    view = desk.cases.show(id_of(desk, case), masks=masks)
+    own = [(name, key_text(value)) for name, value in view.headers if not name.startswith(PREFIX)]
+    return page(
+        request,
+        "case.html",
+        view=view,
+        case=view.case,
+        body=None if view.value is None else body_view(view.value),
+        key=key_text(view.case.key),
+        headers=own,
+        our_headers=[(name, key_text(value)) for name, value in view.headers if name.startswith(PREFIX)],
+        happened=_happened(view),
+        suggested=_suggested(runtime, view, masks),
+        parked=desk.cases.parked_behind(view.case.id, limit=MOST_PARKED, masks=masks),
+        can=possible(view.case),
+        takes_two=runtime.settings.desk.second_person,
+        chosen=filter_of(request),
+    )
+
+
+@router.get("/cases/{case}/older")
+def older(request: Request, case: str, principal: Reader) -> Response:
+    """The next case of the list that one comes from, or of the same group."""
+    return _beside(request, case, principal, is_newer=False)
+
+
+@router.get("/cases/{case}/newer")
+def newer(request: Request, case: str, principal: Reader) -> Response:
+    """The case before it in the list that one comes from, or in the same group."""
+    return _beside(request, case, principal, is_newer=True)
+
+
+@router.get("/cases/{case}/body")
+def body(request: Request, case: str, principal: Reader) -> Response:
+    """The body that goes out next, as a file, byte for byte."""
+    runtime = runtime_of(request)
+    found = runtime.desk.cases.find(case)
+    value = runtime.desk.cases.body(found.id, masks=runtime.desk.masks_for(principal.role))
+    if value is None:
+        raise BadValue(f"case {found.seq} has no body: it is settled, or a gap")
+    headers = {"Content-Disposition": f'attachment; filename="case-{found.seq}"'}
+    return Response(value, media_type="application/octet-stream", headers=headers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +190,12 @@ class CaseFilter:
     def selection(self) -> CaseSelection:
         """Raises `BadValue` for what no case can have."""
         said: dict[str, Any] = {name: self.one(name) for name in FIELDS if name != "state" and self.one(name)}
-        said |= {name: _time(name, said[name]) for name in _TIMES if name in said}
+        said |= {name: utc_time(name, said[name]) for name in _TIMES if name in said}
         states = [value for name, value in self.given if name == "state"]
         if states:
-            said["states"] = sorted(LIVE) if ON_THE_DESK in states else [_state(each) for each in states]
+            said["states"] = (
+                sorted(LIVE) if ON_THE_DESK in states else [enum_of(CaseState, "state", each) for each in states]
+            )
         try:
             return Chosen(**said).selection()
         except ValidationError as error:
@@ -101,129 +203,23 @@ class CaseFilter:
             raise BadValue(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def _state(text: str) -> CaseState:
-    try:
-        return CaseState(text)
-    except ValueError:
-        raise BadValue(f"state: {text!r} is not one of {', '.join(CaseState)}") from None
-
-
-def _time(name: str, text: str) -> datetime:
-    """As browsers send it, without a zone: in UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise BadValue(f"{name}: write a time as 2026-01-31T18:00, not {text!r}") from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-router = APIRouter(prefix="/desk", include_in_schema=False)
-
-ROWS = 50
-MOST_COUNTED = 10_000  # what is more is "10,000+"
-MOST_PARKED = 10
-SUGGESTED_BYTES = 256 << 10  # of larger bodies nothing is suggested
-FIRST = (JobKind.REPLAY, JobKind.ABANDON)  # what people do to all that match, most of the time
-FILES = {ExportFormat.JSON: "cases.jsonl", ExportFormat.CSV: "cases.csv"}
-
-
-@router.get("/cases")
-def cases(request: Request, principal: Reader) -> Response:
-    """Cases, the newest first, by all that they can be chosen by."""
-    runtime = runtime_of(request)
-    desk, masks = runtime.desk, _masks(runtime, principal)
-    chosen = filter_of(request)
-    before = before_of(request)
-    found = desk.cases.page(chosen.selection, limit=ROWS, before=before, masks=masks, look_s=LOOK_S)
-    is_hidden = bool(masks) and has_hidden_search(chosen.selection)
-    counts = _by_state(runtime, chosen.one("flow"))
-    return page(
-        request,
-        "cases.html",
-        cases=found.cases,
-        next=found.next,
-        chosen=chosen,
-        matching={} if is_hidden else {kind: _matching(desk, chosen, found, before, kind) for kind in FIRST},
-        bulk_more=[(kind, label) for kind, (label, _) in BULK.items() if kind not in FIRST],
-        labels={kind: BULK[kind][0] for kind in FIRST},
-        most_counted=MOST_COUNTED,
-        is_hidden=is_hidden,
-        counts=counts,
-        states=[ON_THE_DESK, *CaseState],
-        flows=_flows(runtime),
-    )
-
-
-@router.get("/export")
-def export(request: Request, principal: Reader) -> StreamingResponse:
-    """All cases that match, with their bodies, as a file: JSON lines or CSV. It is written while it is read."""
-    runtime = runtime_of(request)
-    try:
-        form = ExportFormat(request.query_params.get("form", ExportFormat.JSON))
-    except ValueError:
-        raise BadValue("form: an export is json or csv") from None
-    lines = CaseExport(runtime.desk.cases).lines(filter_of(request).selection, form, masks=_masks(runtime, principal))
-    headers = {"Content-Disposition": f'attachment; filename="{FILES[form]}"'}
-    return StreamingResponse(lines, media_type=MEDIA[form], headers=headers)
-
-
-@router.get("/cases/{case}")
-def case(request: Request, case: str, principal: Reader) -> Response:
-    """One case, by its number, its id or a unique beginning of that."""
-    runtime = runtime_of(request)
-    desk, masks = runtime.desk, _masks(runtime, principal)
-    view = desk.cases.show(id_of(desk, case), masks=masks)
-    own = [(name, key_text(value)) for name, value in view.headers if not name.startswith(PREFIX)]
-    return page(
-        request,
-        "case.html",
-        view=view,
-        case=view.case,
-        body=None if view.value is None else body_view(view.value),
-        key=key_text(view.case.key),
-        headers=own,
-        our_headers=[(name, key_text(value)) for name, value in view.headers if name.startswith(PREFIX)],
-        happened=_happened(view),
-        suggested=_suggested(runtime, view, masks),
-        parked=desk.cases.parked_behind(view.case.id, limit=MOST_PARKED, masks=masks),
-        can=possible(view.case),
-        takes_two=runtime.settings.desk.second_person,
-        chosen=filter_of(request),
-    )
-
-
-@router.get("/cases/{case}/older")
-def older(request: Request, case: str, principal: Reader) -> Response:
-    """The next case of the list that one comes from, or of the same group."""
-    return _beside(request, case, principal, is_newer=False)
-
-
-@router.get("/cases/{case}/newer")
-def newer(request: Request, case: str, principal: Reader) -> Response:
-    """The case before it in the list that one comes from, or in the same group."""
-    return _beside(request, case, principal, is_newer=True)
-
-
-@router.get("/cases/{case}/body")
-def body(request: Request, case: str, principal: Reader) -> Response:
-    """The body that goes out next, as a file, byte for byte."""
-    runtime = runtime_of(request)
-    found = runtime.desk.cases.find(case)
-    value = runtime.desk.cases.body(found.id, masks=_masks(runtime, principal))
-    if value is None:
-        raise BadValue(f"case {found.seq} has no body: it is settled, or a gap")
-    headers = {"Content-Disposition": f'attachment; filename="case-{found.seq}"'}
-    return Response(value, media_type="application/octet-stream", headers=headers)
-
-
 def filter_of(request: Request) -> CaseFilter:
     """What the address says about which cases are meant."""
     return CaseFilter.of(request.query_params.multi_items())
 
 
+@dataclass(frozen=True, slots=True)
+class CaseTimelineEntry:
+    """One thing in the life of a case: it has failed, or something was done to it."""
+
+    at: datetime
+    attempt: PastAttempt | None = None
+    done: HistoryRow | None = None
+
+
 def _beside(request: Request, case: str, principal: Principal, *, is_newer: bool) -> Response:
     runtime = runtime_of(request)
-    cases, masks, chosen = runtime.desk.cases, _masks(runtime, principal), filter_of(request)
+    cases, masks, chosen = runtime.desk.cases, runtime.desk.masks_for(principal.role), filter_of(request)
     here = cases.find(case)
     selection = (chosen or CaseFilter((("group", str(here.group_id)),))).selection
     found = (cases.newer if is_newer else cases.older)(here.seq, selection, masks=masks)
@@ -235,10 +231,6 @@ def _beside(request: Request, case: str, principal: Principal, *, is_newer: bool
 
 def _address(case: Case, chosen: CaseFilter) -> str:
     return f"/desk/cases/{case.seq}" + (f"?{chosen.query}" if chosen else "")
-
-
-def _masks(runtime: Runtime, principal: Principal) -> Masks:
-    return runtime.desk.masks_for(principal.role)
 
 
 def _matching(desk: Desk, chosen: CaseFilter, found: CasePage, before: int | None, kind: JobKind) -> int | None:
@@ -260,16 +252,6 @@ def _by_state(runtime: Runtime, flow: str) -> Counter[str]:
 
 def _flows(runtime: Runtime) -> list[str]:
     return sorted({flow for flow, _, _ in DeskMetrics(runtime.database).cases()})
-
-
-# One case
-@dataclass(frozen=True, slots=True)
-class CaseTimelineEntry:
-    """One thing in the life of a case: it has failed, or something was done to it."""
-
-    at: datetime
-    attempt: PastAttempt | None = None
-    done: HistoryRow | None = None
 
 
 def _happened(view: CaseView) -> list[CaseTimelineEntry]:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from towpath.desk.corrections.model import MOVES, RuleState
 from towpath.desk.corrections.service import Reverted
-from towpath.errors import BadValue
-from towpath.operations.model import LARGEST
 from towpath.web.api.corrections import mark_text, read_mark
 from towpath.web.auth import PolicyMaker, Reader, runtime_of
 from towpath.web.console.layout.action import Act
-from towpath.web.console.layout.lists import chosen
+from towpath.web.console.layout.lists import chosen, enum_of
 from towpath.web.console.layout.page import page
+from towpath.web.failures import Number
 
 router = APIRouter(prefix="/desk/corrections", include_in_schema=False)
 
 ROWS = 50
 EVIDENCE = 20
-Number = Annotated[int, Path(ge=1, le=LARGEST)]
 
 
 @router.get("")
@@ -29,7 +25,8 @@ def corrections(request: Request, principal: Reader) -> Response:
     """Rules of each flow, with how right they are: by what became of the records, and by what operators have put."""
     corrections = runtime_of(request).corrections
     flow = chosen(request, "flow").get("flow")
-    state = _state(request.query_params.get("state", ""))
+    text = request.query_params.get("state")
+    state = enum_of(RuleState, "state", text) if text else None
     flows = sorted({rule.flow for rule in corrections.rules(flow)})
     return page(
         request,
@@ -67,13 +64,11 @@ def turn_on(number: Number, act: Act, principal: PolicyMaker) -> Response:
     """Let a rule change records without asking, above its thresholds, where the policy is `correct`."""
     form, corrections = act.form, act.runtime.corrections
     return act.do(
-        principal,
         "turn on rule",
         number,
         lambda: corrections.turn_on(
             number,
-            who=principal.name,
-            why=act.why,
+            **act.by,
             support=form.whole("support"),
             confidence=form.number("confidence"),
         ),
@@ -86,10 +81,9 @@ def turn_off(number: Number, act: Act, principal: PolicyMaker) -> Response:
     """Let a rule neither change nor suggest anything."""
     corrections = act.runtime.corrections
     return act.do(
-        principal,
         "turn off rule",
         number,
-        lambda: corrections.turn_off(number, who=principal.name, why=act.why),
+        lambda: corrections.turn_off(number, **act.by),
         "it is off: it neither changes nor suggests anything",
     )
 
@@ -105,17 +99,4 @@ def revert(number: Number, act: Act, principal: PolicyMaker) -> Response:
             f"{len(made.taken_back):,} cases go out as they came"
         )
 
-    return act.do(
-        principal,
-        "revert rule",
-        number,
-        lambda: corrections.revert(number, who=principal.name, why=act.why),
-        said,
-    )
-
-
-def _state(text: str) -> RuleState | None:
-    try:
-        return RuleState(text) if text else None
-    except ValueError:
-        raise BadValue(f"state: {text!r} is not one of {', '.join(RuleState)}") from None
+    return act.do("revert rule", number, lambda: corrections.revert(number, **act.by), said)

@@ -1,6 +1,6 @@
-"""One thing for all cases that match: how many that are is shown first, then it becomes a bulk job.
+"""Bulk jobs: one thing done to many cases, how far it is, and what was refused.
 
-Bulk jobs: one thing done to many cases, how far it is, and what was refused.
+A job is made of all cases that match: how many those are is shown first.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from towpath.access.roles import Principal
 from towpath.desk.actions.actions import JobKind
 from towpath.desk.actions.job_store import MOVES, BulkJob, ItemState, JobState
 from towpath.desk.actions.jobs import JobCount
 from towpath.errors import BadValue
-from towpath.policy import seconds
+from towpath.operations.model import cut
 from towpath.web.api.desk_request import OnOne
 from towpath.web.auth import FormData, Reader, Worker, runtime_of
-from towpath.web.console.desk.case_actions import BULK, meant
+from towpath.web.console.desk.case_actions import BULK, delay_of, meant
 from towpath.web.console.desk.cases import FIELDS, CaseFilter, filter_of
 from towpath.web.console.layout.action import Act
-from towpath.web.console.layout.lists import before_of, cut, whole_of
+from towpath.web.console.layout.lists import before_of, enum_of, whole_of
 from towpath.web.console.layout.page import page
 
 router = APIRouter(prefix="/desk/jobs", include_in_schema=False)
+bulk_router = APIRouter(prefix="/desk/bulk", include_in_schema=False)
 
 ROWS = 50
+BULK_ROWS = 10  # cases that are shown of those that are meant
+COUNTED, LAST_SEQ = "counted", "last_seq"
 # Not said on the page of a job: how far it may go, and what was counted, which stands there in words.
 _NOT_TOLD = ("last_seq", "counted")
 
@@ -34,11 +36,8 @@ _NOT_TOLD = ("last_seq", "counted")
 @router.get("")
 def jobs(request: Request, principal: Reader) -> Response:
     """Jobs, the newest first."""
-    text = request.query_params.get("state", "")
-    try:
-        state = JobState(text) if text else None
-    except ValueError:
-        raise BadValue(f"state: {text!r} is not one of {', '.join(JobState)}") from None
+    text = request.query_params.get("state")
+    state = enum_of(JobState, "state", text) if text else None
     found = runtime_of(request).desk.jobs.page(limit=ROWS + 1, before=before_of(request), state=state)
     shown, after = cut(found, ROWS)
     return page(request, "jobs.html", jobs=shown, next=after, states=list(JobState))
@@ -49,7 +48,8 @@ def job(request: Request, job: str, principal: Reader) -> Response:
     """One job: how far it is, where its cases are now, and what became of each."""
     jobs = runtime_of(request).desk.jobs
     view = jobs.show(jobs.find(job).id)
-    item_state = _item_state(request.query_params.get("items", ""))
+    text = request.query_params.get("items")
+    item_state = enum_of(ItemState, "items", text) if text else None
     items = jobs.items(view.job.id, limit=ROWS + 1, after=whole_of(request, "after") or 0, state=item_state)
     arguments = {name: value for name, value in view.job.arguments.items() if name not in _NOT_TOLD}
     return page(
@@ -71,52 +71,26 @@ def job(request: Request, job: str, principal: Reader) -> Response:
 @router.post("/{job}/begin")
 def begin(job: str, act: Act, principal: Worker) -> Response:
     """Begin a job that was counted."""
-    return _change(act, principal, "begin job", job, act.runtime.desk.jobs.begin, "it has begun")
+    return _change(act, "begin job", job, act.runtime.desk.jobs.begin, "it has begun")
 
 
 @router.post("/{job}/pause")
 def pause(job: str, act: Act, principal: Worker) -> Response:
     """Let a job rest after the portion that is under way."""
-    return _change(act, principal, "pause job", job, act.runtime.desk.jobs.pause, "it rests")
+    return _change(act, "pause job", job, act.runtime.desk.jobs.pause, "it rests")
 
 
 @router.post("/{job}/resume")
 def resume(job: str, act: Act, principal: Worker) -> Response:
     """Let a job go on that is paused or has failed."""
-    return _change(act, principal, "resume job", job, act.runtime.desk.jobs.resume, "it goes on")
+    return _change(act, "resume job", job, act.runtime.desk.jobs.resume, "it goes on")
 
 
 @router.post("/{job}/abort")
 def abort(job: str, act: Act, principal: Worker) -> Response:
     """End a job: what is done stays done."""
     said = "it is aborted; what is done stays done"
-    return _change(act, principal, "abort job", job, act.runtime.desk.jobs.abort, said)
-
-
-def _change(act: Act, principal: Principal, what: str, job: str, how: OnOne, said: str) -> Response:
-    id = act.runtime.desk.jobs.find(job).id
-    return act.do(principal, what, id, lambda: how(id, who=principal.name, why=act.why), said, f"/desk/jobs/{job}")
-
-
-def _can(state: JobState) -> set[str]:
-    """What a person may want of it now."""
-    resumes = state in (JobState.PAUSED, JobState.FAILED)
-    wanted = {"pause": JobState.PAUSED in MOVES[state], "abort": JobState.ABORTED in MOVES[state]}
-    wanted |= {"begin": state is JobState.COUNTED, "resume": resumes}
-    return {name for name, holds in wanted.items() if holds}
-
-
-def _item_state(text: str) -> ItemState | None:
-    try:
-        return ItemState(text) if text else None
-    except ValueError:
-        raise BadValue(f"items: {text!r} is not one of {', '.join(ItemState)}") from None
-
-
-bulk_router = APIRouter(prefix="/desk/bulk", include_in_schema=False)
-
-BULK_ROWS = 10  # cases that are shown of those that are meant
-COUNTED, LAST_SEQ = "counted", "last_seq"
+    return _change(act, "abort job", job, act.runtime.desk.jobs.abort, said)
 
 
 @bulk_router.get("")
@@ -156,8 +130,7 @@ def begin_bulk(act: Act, principal: Worker) -> Response:
         return desk.jobs.plan(
             kind,
             selection,
-            who=principal.name,
-            why=act.why,
+            **act.by,
             name=form.maybe("name"),
             rate_s=form.number("rate_s"),
             arguments=arguments,
@@ -167,13 +140,25 @@ def begin_bulk(act: Act, principal: Worker) -> Response:
         )
 
     return act.do(
-        principal,
         f"job: {kind}",
         form.text("name"),
         plan,
         lambda job: f"job {job.seq} has begun: {job.cases:,} cases",
         lambda job: f"/desk/jobs/{job.seq}",
     )
+
+
+def _change(act: Act, what: str, job: str, how: OnOne, said: str) -> Response:
+    id = act.runtime.desk.jobs.find(job).id
+    return act.do(what, id, lambda: how(id, **act.by), said, f"/desk/jobs/{job}")
+
+
+def _can(state: JobState) -> set[str]:
+    """What a person may want of it now."""
+    resumes = state in (JobState.PAUSED, JobState.FAILED)
+    wanted = {"pause": JobState.PAUSED in MOVES[state], "abort": JobState.ABORTED in MOVES[state]}
+    wanted |= {"begin": state is JobState.COUNTED, "resume": resumes}
+    return {name for name, holds in wanted.items() if holds}
 
 
 def _kind(text: str) -> JobKind:
@@ -194,8 +179,7 @@ def _nothing(kind: JobKind) -> dict[str, Any]:
 def _arguments(kind: JobKind, form: FormData) -> dict[str, Any]:
     match kind:
         case JobKind.REPLAY:
-            delay = form.maybe("delay")
-            return {"delay_s": None if delay is None else seconds(delay, "the delay")}
+            return {"delay_s": delay_of(form)}
         case JobKind.ASSIGN:
             return {"assignee": form.maybe("assignee")}
         case JobKind.CORRECT:

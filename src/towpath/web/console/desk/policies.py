@@ -1,16 +1,13 @@
-"""Policies: what becomes of the errors of flows, tried out on the present cases, added and withdrawn.
-
-A rule as a form has it: a policy with what belongs to it, and which errors it is for.
-"""
+"""Policies: what becomes of the errors of flows, tried out on the present cases, added by a form, and withdrawn."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from towpath.desk.policies.service import Caught, PolicyTrial, Withdrawn
@@ -23,10 +20,16 @@ from towpath.web.console.layout.action import Act
 from towpath.web.console.layout.filters import link
 from towpath.web.console.layout.lists import whole_of
 from towpath.web.console.layout.page import page, went
+from towpath.web.failures import FlowName
 
 if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
+
+router = APIRouter(prefix="/desk/policies", include_in_schema=False)
+
+MOST_TRIED = 10_000
+TRY = "try"
 
 # Every field of the form, so that what was typed is there again when something is wrong with it.
 FIELDS = (
@@ -48,68 +51,6 @@ DELAYS = {
     "delays": "these, one after the other",
 }
 THEN = ("isolate", "ignore")
-
-
-def typed_in(form: FormData) -> dict[str, str]:
-    """What was typed, field by field."""
-    return {name: form.text(name) for name in FIELDS}
-
-
-def rule_of(form: FormData) -> Rule:
-    """Raises `BadPolicy` with what is wrong; fields that the policy has no use for are left alone."""
-    return Rule.from_json({**_policy(form), **_match(form)})
-
-
-def _policy(form: FormData) -> dict[str, Any]:
-    kind = form.text("policy")
-    match kind:
-        case "ignore":
-            return _ignore(form)
-        case "repeat":
-            return {"policy": kind, "times": form.whole("times"), "then": _then(form)}
-        case "repeat_after":
-            jitter = form.maybe("jitter")
-            spread = {} if jitter is None else {"jitter": jitter}
-            return {"policy": kind, "delays": _delays(form), "then": _then(form), **spread}
-        case "correct":
-            return {"policy": kind, "then": _then(form)}
-        case "salvage":
-            fields = [each.strip() for each in form.text("fields").split(",") if each.strip()]
-            return {"policy": kind, "fields": fields, "then": _then(form)}
-        case _:
-            return {"policy": kind}
-
-
-def _then(form: FormData) -> dict[str, Any]:
-    return _ignore(form) if form.text("then") == "ignore" else {"policy": "isolate"}
-
-
-def _ignore(form: FormData) -> dict[str, Any]:
-    return {"policy": "ignore", "approved_by": form.text("approved_by"), "until": form.text("until")}
-
-
-def _delays(form: FormData) -> dict[str, Any]:
-    kind = form.text("delays")
-    if kind == "delays":
-        return {"kind": kind, "delays": [each.strip() for each in form.text("list").split(",") if each.strip()]}
-    said: dict[str, Any] = {"kind": kind, "delay": form.text("delay"), "times": form.whole("repeats")}
-    if kind == "exponential":
-        said |= {"factor": form.number("factor") or 2}
-        said |= {"maximum": form.text("maximum")} if form.maybe("maximum") else {}
-    return said
-
-
-def _match(form: FormData) -> dict[str, Any]:
-    given: dict[str, Any] = {name: form.maybe(name) for name in ("step", "exception", "where")}
-    given |= {"code": form.whole("code")}
-    return {name: value for name, value in given.items() if value is not None}
-
-
-router = APIRouter(prefix="/desk/policies", include_in_schema=False)
-
-MOST_TRIED = 10_000
-TRY, SAVE = "try", "save"
-FlowName = Annotated[str, Path(max_length=300)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +122,7 @@ def add(flow: FlowName, act: Act, principal: PolicyMaker) -> Response:
             return _form(act.request, flow, typed, now, trial=trial, why=act.why)
         if not act.why:
             raise BadPolicy("say why: that is kept with the rules")
-        made = act.make(
-            principal,
-            "set policies",
-            flow,
-            lambda: policies.set(flow, rules, who=principal.name, why=act.why, after=form.whole("after")),
-        )
+        made = act.make("set policies", flow, lambda: policies.set(flow, rules, **act.by, after=form.whole("after")))
     except (BadPolicy, BadValue, FieldsMasked) as error:
         return _form(act.request, flow, typed, now, wrong=str(error), why=act.why, status=422)
     except ChangedMeanwhile as error:
@@ -204,7 +140,7 @@ def withdraw(flow: FlowName, act: Act, principal: PolicyMaker) -> Response:
     now = _operators(act.runtime, flow)
     if number is None or now is None or form.whole("after") != now.version:
         raise ChangedMeanwhile(f"the rules for {flow} have changed since the page was made; look again")
-    by = {"who": principal.name, "why": act.why}
+    by = act.by
 
     def take() -> tuple[Withdrawn, int]:
         gone = policies.withdraw(flow, number, **by)
@@ -215,12 +151,67 @@ def withdraw(flow: FlowName, act: Act, principal: PolicyMaker) -> Response:
         ignored = f"; it had ignored {gone.ignored:,} cases, {opened:,} are open now" if gone.ignored else ""
         return f"the rule is withdrawn{ignored}"
 
-    return act.do(principal, "withdraw policy", flow, take, said)
+    return act.do("withdraw policy", flow, take, said)
+
+
+def typed_in(form: FormData) -> dict[str, str]:
+    """What was typed, field by field."""
+    return {name: form.text(name) for name in FIELDS}
+
+
+def rule_of(form: FormData) -> Rule:
+    """Raises `BadPolicy` with what is wrong; fields that the policy has no use for are left alone."""
+    return Rule.from_json({**_policy(form), **_match(form)})
 
 
 def rules_of(version: Version) -> list[RuleView]:
     """In words. One that a newer Towpath has stored, and this one cannot read, is shown as it is stored."""
     return [_view(number, stored) for number, stored in enumerate(version.stored["policies"])]
+
+
+def _policy(form: FormData) -> dict[str, Any]:
+    kind = form.text("policy")
+    match kind:
+        case "ignore":
+            return _ignore(form)
+        case "repeat":
+            return {"policy": kind, "times": form.whole("times"), "then": _then(form)}
+        case "repeat_after":
+            jitter = form.maybe("jitter")
+            spread = {} if jitter is None else {"jitter": jitter}
+            return {"policy": kind, "delays": _delays(form), "then": _then(form), **spread}
+        case "correct":
+            return {"policy": kind, "then": _then(form)}
+        case "salvage":
+            fields = [each.strip() for each in form.text("fields").split(",") if each.strip()]
+            return {"policy": kind, "fields": fields, "then": _then(form)}
+        case _:
+            return {"policy": kind}
+
+
+def _then(form: FormData) -> dict[str, Any]:
+    return _ignore(form) if form.text("then") == "ignore" else {"policy": "isolate"}
+
+
+def _ignore(form: FormData) -> dict[str, Any]:
+    return {"policy": "ignore", "approved_by": form.text("approved_by"), "until": form.text("until")}
+
+
+def _delays(form: FormData) -> dict[str, Any]:
+    kind = form.text("delays")
+    if kind == "delays":
+        return {"kind": kind, "delays": [each.strip() for each in form.text("list").split(",") if each.strip()]}
+    said: dict[str, Any] = {"kind": kind, "delay": form.text("delay"), "times": form.whole("repeats")}
+    if kind == "exponential":
+        said |= {"factor": form.number("factor") or 2}
+        said |= {"maximum": form.text("maximum")} if form.maybe("maximum") else {}
+    return said
+
+
+def _match(form: FormData) -> dict[str, Any]:
+    given: dict[str, Any] = {name: form.maybe(name) for name in ("step", "exception", "where")}
+    given |= {"code": form.whole("code")}
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _view(number: int, stored: dict[str, Any]) -> RuleView:

@@ -1,1 +1,1 @@
-"""Pages of flows and topics."""
+"""Pages of flows, their audit and traces, and of topics."""

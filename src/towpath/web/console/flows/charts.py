@@ -1,11 +1,10 @@
-"""The last hours of a stage as charts: what was read a second, how far it was behind, what failed with which code.
+"""A stage as charts: its last hours, its graph of topics, steps and sinks, and its state machine. Pure.
 
-The graph of a stage, drawn from left to right: topics, steps, sinks. From its row, so without its code. Pure.
+The graph is drawn from left to right from the row of the stage, so without its code.
 
-The state machine of a stage, drawn, with the state that it is in lit. Pure.
-
-The moves are those of `MOVES`. Two states that lead to each other are joined by one line with two tips. Any state may
-come to rest, which would be thirty arrows: there is one, from the frame around all that work to the frame of rest.
+The state machine has the state that it is in lit. The moves are those of `MOVES`. Two states that lead to each other
+are joined by one line with two tips. Any state may come to rest, which would be thirty arrows: there is one, from the
+frame around all that work to the frame of rest.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from towpath.actors.graph.layout import Box, GraphLayout, GraphLink, lay_out
 from towpath.flow.failures import MEANINGS, ErrorCode
 from towpath.flow.stage import MOVES, RESTING, StageState
 from towpath.flow.stage.history import EVERY_S, BatchHistory, LagPoint
-from towpath.web.console.layout.charts import Bar, Point, TimeSpan, bar_chart, line_chart, series_class
+from towpath.web.console.layout.charts import Bar, Point, TimeSpan, bar_chart, line_chart, px, series_class
 from towpath.web.console.layout.filters import link, number, short
 
 HOUR = timedelta(hours=1)
@@ -36,16 +35,57 @@ WINDOWS: Mapping[str, tuple[timedelta, timedelta]] = {
 SHORTEST_S = 5.0  # of the stretch that is not over yet: before that a rate would jump
 BROKEN_S = 3 * EVERY_S  # two points of a line that are further apart are not joined: nobody looked
 
+NODE_HEIGHT = 46.0  # of the graph
+LETTER, SMALL_LETTER = 8.0, 6.6  # widths; a bit more than most fonts have
+PADDING = 26.0
+GAP = 56.0  # between two columns
+MARGIN = 12.0
+MOST_LETTERS = 34
 
-@dataclass(frozen=True, slots=True)
-class CodeCount:
-    """How often an error code was met; `look` is its colour in the chart."""
+MACHINE_WIDTH, MACHINE_HEIGHT = 840, 438
+STATE_WIDTH, STATE_HEIGHT = 112, 38
+RETRY_WIDTH = 740
+ARC = 34  # how high the way back from `errors` to `extract` rises
 
-    code: str
-    meaning: str
-    count: int
-    total: int
-    look: str
+_S = StageState
+# The middle of each state. `retry` is a long box below all states that come to it.
+PLACES: Mapping[StageState, tuple[int, int]] = {
+    _S.CONFIGURE: (100, 84),
+    _S.EXTRACT: (260, 84),
+    _S.TRANSFORM: (420, 84),
+    _S.LOAD: (580, 84),
+    _S.ERRORS: (740, 84),
+    _S.RESET: (180, 172),
+    _S.HELD: (500, 172),
+    _S.RETRY: (420, 260),
+    _S.PAUSED: (260, 384),
+    _S.STOPPED: (420, 384),
+    _S.HALTED: (580, 384),
+}
+
+STATE_MEANINGS: Mapping[StageState, str] = {
+    _S.CONFIGURE: "checks settings, topics, sinks and checkpoint",
+    _S.EXTRACT: "waits for records, and fixes what the next batch reads",
+    _S.TRANSFORM: "runs the steps and decides what failed",
+    _S.LOAD: "writes every output",
+    _S.ERRORS: "sends what failed to the error topic, then commits",
+    _S.RETRY: "something failed; waits, then tries the same again",
+    _S.HELD: "an outage; probes with one record, goes on by itself when that passes",
+    _S.RESET: "moves its positions, because what it wanted to read is gone",
+    _S.PAUSED: "rests until a person says resume",
+    _S.STOPPED: "has ended in an orderly way; nobody runs it",
+    _S.HALTED: "cannot go on without a person; the reason says why",
+}
+
+_FLOW_TIP = Markup(
+    '<defs><marker id="flow-tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
+    'orient="auto"><path class="tip" d="M 0 0 L 10 5 L 0 10 z"/></marker></defs>'
+)
+_MACHINE_TIP = Markup(
+    '<defs><marker id="pilot-tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
+    'markerUnits="userSpaceOnUse" '
+    'orient="auto-start-reverse"><path class="tip" d="M 0 0 L 10 5 L 0 10 z"/></marker></defs>'
+)
 
 
 def rate_chart(past: BatchHistory, span: TimeSpan) -> Markup:
@@ -63,6 +103,17 @@ def error_chart(past: BatchHistory, span: TimeSpan) -> Markup:
     """Failures by code."""
     bars = [Bar(each.at, {code: float(count) for code, count in each.failed.items()}) for each in past.stretches]
     return bar_chart("Failed records", bars, span, past.width, past.codes)
+
+
+@dataclass(frozen=True, slots=True)
+class CodeCount:
+    """How often an error code was met; `look` is its colour in the chart."""
+
+    code: str
+    meaning: str
+    count: int
+    total: int
+    look: str
 
 
 def code_counts(past: BatchHistory, totals: Mapping[str, Any]) -> list[CodeCount]:
@@ -88,6 +139,74 @@ def meaning_of(code: str | int) -> str:
         return MEANINGS[ErrorCode(int(code))]
     except (KeyError, ValueError):
         return ""
+
+
+def flow_chart(title: str, topology: Mapping[str, Any], totals: Mapping[str, Any]) -> Markup:
+    """A stage with what it has counted; nothing when its row does not say what it is made of."""
+    nodes = nodes_of(topology, totals)
+    return Markup() if not nodes else _Drawing(title, nodes).drawn()
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A box: what it is called, what it is, and where it leads when it is pressed."""
+
+    key: str
+    name: str
+    about: str
+    kind: str  # source, step or sink: how it looks
+    inputs: tuple[str, ...] = ()
+    href: str = ""
+    told: Sequence[str] = field(default_factory=tuple)  # what a pointer that rests on it is shown besides
+
+    @property
+    def width(self) -> float:
+        return max(_width(short(self.name, MOST_LETTERS), LETTER), _width(self.about, SMALL_LETTER)) + PADDING
+
+
+def nodes_of(topology: Mapping[str, Any], totals: Mapping[str, Any]) -> list[Node]:
+    """Sources, steps and outputs, inputs before those that use them."""
+    steps: Sequence[Mapping[str, Any]] = topology.get("steps", ())
+    sources = [step for step in steps if step.get("kind") == "source"]
+    read = _count(totals.get("read", 0)) if len(sources) == 1 else None
+    found = [_source(step, read) if step in sources else _step(step, totals) for step in steps]
+    return found + [_output(output, totals) for output in topology.get("outputs", ())]
+
+
+def machine_chart(state: StageState, came_from: StageState | None = None) -> Markup:
+    """The machine with `state` lit, and the line by which it came there marked, if it is known."""
+    said = f"The pilot is in {state}: {STATE_MEANINGS[state]}. From there it can go to {_listed(MOVES[state])}."
+    return Markup(
+        '<svg class="machine" role="img" viewBox="0 0 {} {}" width="{}" height="{}"><title>{}</title>{}{}</svg>'
+    ).format(
+        MACHINE_WIDTH,
+        MACHINE_HEIGHT,
+        MACHINE_WIDTH,
+        MACHINE_HEIGHT,
+        said,
+        _MACHINE_TIP,
+        Markup().join(_parts(state, came_from)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Joint:
+    """A line between two states; `is_both`: each leads to the other."""
+
+    source: StageState
+    target: StageState
+    is_both: bool
+
+
+def joints() -> list[Joint]:
+    """All lines between states at work, each pair once."""
+    found: list[Joint] = []
+    for source, targets in MOVES.items():
+        for target in (each for each in StageState if each in targets):
+            is_known = any((joint.source, joint.target) == (target, source) for joint in found)
+            if source not in RESTING and target not in RESTING and not is_known:
+                found.append(Joint(source, target, source in MOVES[target]))
+    return found
 
 
 def _rates(past: BatchHistory, span: TimeSpan) -> Iterator[Point]:
@@ -120,48 +239,6 @@ def _whole(at: datetime, width: timedelta) -> datetime:
     """The beginning of the stretch in which a time lies."""
     seconds = width.total_seconds()
     return datetime.fromtimestamp(at.timestamp() // seconds * seconds, UTC)
-
-
-HEIGHT = 46.0  # of a node
-LETTER, SMALL_LETTER = 8.0, 6.6  # widths; a bit more than most fonts have
-PADDING = 26.0
-GAP = 56.0  # between two columns
-MARGIN = 12.0
-MOST_LETTERS = 34
-
-ChartPoint = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A box: what it is called, what it is, and where it leads when it is pressed."""
-
-    key: str
-    name: str
-    about: str
-    kind: str  # source, step or sink: how it looks
-    inputs: tuple[str, ...] = ()
-    href: str = ""
-    told: Sequence[str] = field(default_factory=tuple)  # what a pointer that rests on it is shown besides
-
-    @property
-    def width(self) -> float:
-        return max(_width(short(self.name, MOST_LETTERS), LETTER), _width(self.about, SMALL_LETTER)) + PADDING
-
-
-def flow_chart(title: str, topology: Mapping[str, Any], totals: Mapping[str, Any]) -> Markup:
-    """A stage with what it has counted; nothing when its row does not say what it is made of."""
-    nodes = nodes_of(topology, totals)
-    return Markup() if not nodes else _Drawing(title, nodes).drawn()
-
-
-def nodes_of(topology: Mapping[str, Any], totals: Mapping[str, Any]) -> list[Node]:
-    """Sources, steps and outputs, inputs before those that use them."""
-    steps: Sequence[Mapping[str, Any]] = topology.get("steps", ())
-    sources = [step for step in steps if step.get("kind") == "source"]
-    read = _count(totals.get("read", 0)) if len(sources) == 1 else None
-    found = [_source(step, read) if step in sources else _step(step, totals) for step in steps]
-    return found + [_output(output, totals) for output in topology.get("outputs", ())]
 
 
 def _source(step: Mapping[str, Any], read: int | None) -> Node:
@@ -210,7 +287,7 @@ class _Drawing:
             GraphLink(above, node.key) for node in nodes for above in dict.fromkeys(node.inputs) if above in self._nodes
         ]
         sinks = [node.key for node in nodes if node.kind == "sink"]
-        half = HEIGHT / 2
+        half = NODE_HEIGHT / 2
         boxes = {key: Box(half, half) for key in self._nodes}
         self._layout: GraphLayout = lay_out(nodes[0].key, boxes, self._links, sinks)
         self._columns = self._placed()
@@ -232,16 +309,16 @@ class _Drawing:
         places = [self._y(key) for key in self._nodes] + [
             place + self._shift for bends in self._layout.bends for _, place in bends
         ]
-        high = max(places) + HEIGHT / 2 + MARGIN
+        high = max(places) + NODE_HEIGHT / 2 + MARGIN
         steps = " → ".join(node.name for node in self._nodes.values())
         return Markup('<svg class="graph" viewBox="0 0 {} {}" width="{}" height="{}" role="group">{}{}{}</svg>').format(
-            _n(wide),
-            _n(high),
-            _n(wide),
-            _n(high),
+            px(wide),
+            px(high),
+            px(wide),
+            px(high),
             Markup("<title>{}</title>").format(f"{self._title}: {steps}"),
-            _TIP,
-            Markup().join([*self._ways(), *(part for node in self._nodes.values() for part in self._node(node))]),
+            _FLOW_TIP,
+            Markup().join([*self._edges(), *(part for node in self._nodes.values() for part in self._node(node))]),
         )
 
     def _y(self, key: str) -> float:
@@ -253,7 +330,7 @@ class _Drawing:
         own = self._nodes[key].width
         return begin + (width - own) / 2, begin + (width + own) / 2
 
-    def _ways(self) -> Iterator[Markup]:
+    def _edges(self) -> Iterator[Markup]:
         for each, bends in zip(self._links, self._layout.bends, strict=True):
             points = [(self._box(each.source)[1], self._y(each.source))]
             points += [(self._between(row), place + self._shift) for row, place in bends[1:-1]]
@@ -273,34 +350,28 @@ class _Drawing:
         yield Markup('<g><title>{}</title><rect class="node {}" x="{}" y="{}" width="{}" height="{}" rx="{}"/>').format(
             said,
             node.kind,
-            _n(left),
-            _n(y - HEIGHT / 2),
-            _n(right - left),
-            _n(HEIGHT),
+            px(left),
+            px(y - NODE_HEIGHT / 2),
+            px(right - left),
+            px(NODE_HEIGHT),
             4 if node.kind == "step" else 22,
         )
-        middle = _n((left + right) / 2)
+        middle = px((left + right) / 2)
         yield Markup('<text class="name" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-            middle, _n(y - 3), short(node.name, MOST_LETTERS)
+            middle, px(y - 3), short(node.name, MOST_LETTERS)
         )
         yield Markup('<text class="dim" x="{}" y="{}" text-anchor="middle">{}</text></g>').format(
-            middle, _n(y + 14), node.about
+            middle, px(y + 14), node.about
         )
         if node.href:
             yield Markup("</a>")
 
 
-_TIP = Markup(
-    '<defs><marker id="flow-tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
-    'orient="auto"><path class="tip" d="M 0 0 L 10 5 L 0 10 z"/></marker></defs>'
-)
-
-
-def _curve(points: Sequence[ChartPoint]) -> str:
-    path = f"M {_n(points[0][0])} {_n(points[0][1])}"
+def _curve(points: Sequence[tuple[float, float]]) -> str:
+    path = f"M {px(points[0][0])} {px(points[0][1])}"
     for (x0, y0), (x1, y1) in pairwise(points):
-        middle = _n((x0 + x1) / 2)
-        path += f" C {middle} {_n(y0)} {middle} {_n(y1)} {_n(x1)} {_n(y1)}"
+        middle = px((x0 + x1) / 2)
+        path += f" C {middle} {px(y0)} {middle} {px(y1)} {px(x1)} {px(y1)}"
     return path
 
 
@@ -309,95 +380,17 @@ def _width(text: str, letter: float) -> float:
     return (len(text) + wide) * letter
 
 
-def _n(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
-
-
-WIDTH, STATE_HEIGHT = 840, 438
-NODE_WIDTH, NODE_HEIGHT = 112, 38
-RETRY_WIDTH = 740
-ARC = 34  # how high the way back from `errors` to `extract` rises
-
-_P = StageState
-
-# The middle of each state. `retry` is a long box below all states that come to it.
-PLACES: Mapping[StageState, tuple[int, int]] = {
-    _P.CONFIGURE: (100, 84),
-    _P.EXTRACT: (260, 84),
-    _P.TRANSFORM: (420, 84),
-    _P.LOAD: (580, 84),
-    _P.ERRORS: (740, 84),
-    _P.RESET: (180, 172),
-    _P.HELD: (500, 172),
-    _P.RETRY: (420, 260),
-    _P.PAUSED: (260, 384),
-    _P.STOPPED: (420, 384),
-    _P.HALTED: (580, 384),
-}
-
-STATE_MEANINGS: Mapping[StageState, str] = {
-    _P.CONFIGURE: "checks settings, topics, sinks and checkpoint",
-    _P.EXTRACT: "waits for records, and fixes what the next batch reads",
-    _P.TRANSFORM: "runs the steps and decides what failed",
-    _P.LOAD: "writes every output",
-    _P.ERRORS: "sends what failed to the error topic, then commits",
-    _P.RETRY: "something failed; waits, then tries the same again",
-    _P.HELD: "an outage; probes with one record, goes on by itself when that passes",
-    _P.RESET: "moves its positions, because what it wanted to read is gone",
-    _P.PAUSED: "rests until a person says resume",
-    _P.STOPPED: "has ended in an orderly way; nobody runs it",
-    _P.HALTED: "cannot go on without a person; the reason says why",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Joint:
-    """A line between two states; `is_both`: each leads to the other."""
-
-    source: StageState
-    target: StageState
-    is_both: bool
-
-
-def joints() -> list[Joint]:
-    """All lines between states at work, each pair once."""
-    found: list[Joint] = []
-    for source, targets in MOVES.items():
-        for target in (each for each in StageState if each in targets):
-            is_known = any((joint.source, joint.target) == (target, source) for joint in found)
-            if source not in RESTING and target not in RESTING and not is_known:
-                found.append(Joint(source, target, source in MOVES[target]))
-    return found
-
-
-def pilot_chart(state: StageState, came_from: StageState | None = None) -> Markup:
-    """The machine with `state` lit, and the line by which it came there marked, if it is known."""
-    said = f"The pilot is in {state}: {STATE_MEANINGS[state]}. From there it can go to {_listed(MOVES[state])}."
-    return Markup(
-        '<svg class="machine" role="img" viewBox="0 0 {} {}" width="{}" height="{}"><title>{}</title>{}{}</svg>'
-    ).format(
-        WIDTH, STATE_HEIGHT, WIDTH, STATE_HEIGHT, said, _TIP_of_pilot_chart, Markup().join(_parts(state, came_from))
-    )
-
-
-_TIP_of_pilot_chart = Markup(
-    '<defs><marker id="pilot-tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" markerHeight="9" '
-    'markerUnits="userSpaceOnUse" '
-    'orient="auto-start-reverse"><path class="tip" d="M 0 0 L 10 5 L 0 10 z"/></marker></defs>'
-)
-
-
 def _parts(state: StageState, came_from: StageState | None) -> Iterator[Markup]:
     yield _frame(14, 14, 812, 292, "at work")
     yield _frame(174, 338, 492, 84, "at rest")
     yield _line("M 420 306 V 337")
     yield _label(430, 326, "from any state: by a person, at the end, or when it cannot go on")
-    yield _line(f"M 174 384 H 30 V {PLACES[_P.CONFIGURE][1]} H {PLACES[_P.CONFIGURE][0] - NODE_WIDTH // 2}")
+    yield _line(f"M 174 384 H 30 V {PLACES[_S.CONFIGURE][1]} H {PLACES[_S.CONFIGURE][0] - STATE_WIDTH // 2}")
     yield _label(40, 376, "resumed or started")
     for joint in joints():
         is_lit = {joint.source, joint.target} == {state, came_from}
-        yield _line(_way(joint), is_both=joint.is_both, is_lit=is_lit)
-    yield _label(500, PLACES[_P.EXTRACT][1] - ARC - 21, "committed, next batch", anchor="middle")
+        yield _line(_path(joint), is_both=joint.is_both, is_lit=is_lit)
+    yield _label(500, PLACES[_S.EXTRACT][1] - ARC - 21, "committed, next batch", anchor="middle")
     for each in StageState:
         yield from _node(each, is_lit=each is state)
 
@@ -410,12 +403,12 @@ def _frame(x: int, y: int, width: int, height: int, name: str) -> Markup:
 
 def _node(state: StageState, *, is_lit: bool) -> Iterator[Markup]:
     x, y = PLACES[state]
-    width = RETRY_WIDTH if state is _P.RETRY else NODE_WIDTH
-    tone = "bad" if state is _P.HALTED else "wait" if state in (_P.RETRY, _P.HELD, _P.PAUSED, _P.RESET) else "good"
+    width = RETRY_WIDTH if state is _S.RETRY else STATE_WIDTH
+    tone = "bad" if state is _S.HALTED else "wait" if state in (_S.RETRY, _S.HELD, _S.PAUSED, _S.RESET) else "good"
     lit = f" lit {tone}" if is_lit else ""
     yield Markup('<g class="state{}"><title>{}</title>').format(lit, f"{state}: {STATE_MEANINGS[state]}")
     yield Markup('<rect class="node{}" x="{}" y="{}" width="{}" height="{}" rx="9"/>').format(
-        lit, x - width // 2, y - NODE_HEIGHT // 2, width, NODE_HEIGHT
+        lit, x - width // 2, y - STATE_HEIGHT // 2, width, STATE_HEIGHT
     )
     name = f"● {state}" if is_lit else str(state)
     yield Markup('<text{} x="{}" y="{}" text-anchor="middle">{}</text></g>').format(
@@ -423,15 +416,15 @@ def _node(state: StageState, *, is_lit: bool) -> Iterator[Markup]:
     )
 
 
-def _way(joint: Joint) -> str:
+def _path(joint: Joint) -> str:
     """Straight from edge to edge; to `retry` straight down, and from `errors` back to `extract` above the others."""
     (x0, y0), (x1, y1) = PLACES[joint.source], PLACES[joint.target]
-    half, side = NODE_HEIGHT // 2, NODE_WIDTH // 2
-    if _P.RETRY in (joint.source, joint.target):
-        x, top = (x0, y0) if joint.target is _P.RETRY else (x1, y1)
-        down, up = top + half, PLACES[_P.RETRY][1] - half
-        return f"M {x} {down} V {up}" if joint.target is _P.RETRY else f"M {x} {up} V {down}"
-    if (joint.source, joint.target) == (_P.ERRORS, _P.EXTRACT):
+    half, side = STATE_HEIGHT // 2, STATE_WIDTH // 2
+    if _S.RETRY in (joint.source, joint.target):
+        x, top = (x0, y0) if joint.target is _S.RETRY else (x1, y1)
+        down, up = top + half, PLACES[_S.RETRY][1] - half
+        return f"M {x} {down} V {up}" if joint.target is _S.RETRY else f"M {x} {up} V {down}"
+    if (joint.source, joint.target) == (_S.ERRORS, _S.EXTRACT):
         return f"M {x0} {y0 - half} C {x0} {y0 - half - ARC} {x1} {y1 - half - ARC} {x1} {y1 - half}"
     if y0 == y1:
         return f"M {x0 + side} {y0} H {x1 - side}"

@@ -1,11 +1,7 @@
-"""Flows: what each stage is doing, how far it is and what it has counted.
-
-How stages stand, for people: what troubles them, how far they are, and what has become of what they read.
-"""
+"""Flows: what each stage is doing, what troubles it, how far it is, and what has become of what it read."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -27,7 +23,6 @@ from towpath.flow.stage.history import (
     LATEST,
     MOST_BATCHES,
     BatchHistoryStore,
-    Mark,
     ResetPreview,
     batch_page,
     lag_points,
@@ -35,6 +30,7 @@ from towpath.flow.stage.history import (
 )
 from towpath.flow.stage.states import POSSIBLE, StageCommandKind
 from towpath.flow.stage.status import StageStatus, stage_statuses
+from towpath.web.api.flows import marks_text, read_marks
 from towpath.web.auth import Reader, runtime_of
 from towpath.web.console.flows.charts import (
     STATE_MEANINGS,
@@ -43,8 +39,8 @@ from towpath.web.console.flows.charts import (
     error_chart,
     flow_chart,
     lag_chart,
+    machine_chart,
     meaning_of,
-    pilot_chart,
     rate_chart,
 )
 from towpath.web.console.layout.charts import TimeSpan
@@ -54,93 +50,15 @@ if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
 
-# What comes first for a person, when there are several.
-_URGENT = (StageState.HALTED, StageState.HELD, StageState.RETRY, StageState.RESET, StageState.PAUSED)
-_LEFT = len(_URGENT) - 1  # nobody runs it: less than what has halted, more than what was paused
-
-
-def urgency(look: StageStatus) -> int:
-    """The lowest comes first."""
-    state = look.stage.pilot.state
-    if state in _URGENT[:_LEFT]:
-        return _URGENT.index(state)
-    return _LEFT if is_left(look) else _LEFT + 1
-
-
-def is_left(look: StageStatus) -> bool:
-    """Whether nobody runs what no person has stopped."""
-    return not look.is_run and look.stage.pilot.state not in (StageState.STOPPED, StageState.PAUSED)
-
-
-def is_urgent(look: StageStatus) -> bool:
-    """Whether a person should look at it: it waits for one, it cannot do its work, or nobody runs it."""
-    return look.stage.pilot.state in (StageState.HALTED, StageState.HELD, StageState.RETRY) or is_left(look)
-
-
-def trouble_of(look: StageStatus, masks: Masks) -> str:
-    """Why it waits or rests. What was said of an error quotes records, which not everybody may see."""
-    pilot, is_masked = look.stage.pilot, bool(masks.of(look.stage.flow))
-    if pilot.reason:
-        return MASK if is_masked and pilot.state is StageState.HALTED else pilot.reason
-    if pilot.is_waiting and pilot.last_error is not None:
-        error = pilot.last_error
-        at = f" at {error.step}" if error.step else ""
-        said = MASK if is_masked else error.message
-        return f"code {int(error.code)}{at}, {MEANINGS[error.code]}: {said}"
-    return f"nobody runs it: {look.stage.owner} is {look.runner}" if is_left(look) else ""
-
-
-def possible(found: Sequence[StageStatus]) -> list[StageCommandKind]:
-    """What can be asked of one stage at least."""
-    return [kind for kind in StageCommandKind if any(_can(look, kind) for look in found)]
-
-
-def _can(look: StageStatus, kind: StageCommandKind) -> bool:
-    return look.stage.pilot.state in POSSIBLE[kind] and (look.is_run or kind is not StageCommandKind.STOP)
-
-
-def totals_of(runtime: Runtime, found: Sequence[StageStatus]) -> dict[tuple[str, str], dict[str, int]]:
-    """What each stage has counted, by flow and stage."""
-    ledger = Ledger(runtime.database)
-    with runtime.database.read() as tx:
-        flows = {flow: ledger.totals(tx, flow) for flow in {look.stage.flow for look in found}}
-    return {(flow, stage): counts_of(totals) for flow, of in flows.items() for stage, totals in of.items()}
-
-
-def on_the_desk(runtime: Runtime) -> dict[tuple[str, str], int]:
-    """Cases by flow and state."""
-    return {(flow, state): count for flow, state, count in DeskMetrics(runtime.database).cases()}
-
-
-def partitions_of(runtime: Runtime, look: StageStatus) -> list[dict[str, Any]] | None:
-    """Where it is in each partition. Of a stage that nobody runs the log is asked; None: that cannot be done."""
-    if look.is_run:
-        return [each for each in look.stage.sample.get("partitions", []) if _is_shown(look, each["topic"], each["end"])]
-    try:
-        ahead = reset_ahead(runtime.database, runtime.log, look.stage.flow, LATEST, look.stage.name)
-    except (LogError, UnknownTopic):
-        return None
-    return [_partition(each) for each in ahead if _is_shown(look, each.topic, each.end)]
-
-
-def _partition(ahead: ResetPreview) -> dict[str, Any]:
-    position = ahead.start if ahead.position is None else ahead.position
-    lag = max(0, ahead.end - max(position, ahead.start))
-    place = {"topic": ahead.topic, "partition": ahead.partition, "position": position, "end": ahead.end}
-    return {**place, "lag": lag, "rate": 0.0}
-
-
-def _is_shown(look: StageStatus, topic: str, end: int) -> bool:
-    """Those of the re-entry topic only when something has come back."""
-    return bool(end) or topic in look.stage.topology.get("topics", ())
-
-
 router = APIRouter(prefix="/flows", include_in_schema=False)
 
 BATCHES_SHOWN, BATCH_ROWS = 8, 50
 MOVES_SHOWN = 12
-_MARKS = re.compile(r"\d{1,9}-\d{1,18}(_\d{1,9}-\d{1,18})*", re.ASCII)
 _OLDER = "before: write what the link to older ones has"
+
+# What comes first for a person, when there are several.
+_URGENT = (StageState.HALTED, StageState.HELD, StageState.RETRY, StageState.RESET, StageState.PAUSED)
+_LEFT = len(_URGENT) - 1  # nobody runs it: less than what has halted, more than what was paused
 
 
 @router.get("")
@@ -197,7 +115,7 @@ def flow(request: Request, flow: str, principal: Reader) -> Response:
         error_at=None if error is None else to_datetime(error.at),
         since=to_datetime(pilot.since),
         next_try=None if pilot.next_try is None else to_datetime(pilot.next_try),
-        machine=pilot_chart(pilot.state, _came_from(events, pilot.state)),
+        machine=machine_chart(pilot.state, _came_from(events, pilot.state)),
         graph=flow_chart(f"{flow}/{stage.name}", stage.topology, totals),
         events=[replace(each, why=MASK) if is_masked and each.why else each for each in events],
         counts=counts_of(totals),
@@ -224,7 +142,8 @@ def batches(request: Request, flow: str, principal: Reader) -> Response:
     """The ledger, the newest first."""
     database = runtime_of(request).database
     stage = request.query_params.get("stage") or None
-    marks = _read_marks(request.query_params.get("before", ""))
+    before = request.query_params.get("before", "")
+    marks = read_marks(before, _OLDER) if before else None
     found = batch_page(database, flow, stage=stage, limit=BATCH_ROWS, marks=marks)
     if found is None:
         raise BadValue(_OLDER)
@@ -236,8 +155,84 @@ def batches(request: Request, flow: str, principal: Reader) -> Response:
         stages=[look.stage.name for look in stage_statuses(database, flow)],
         batches=rows,
         names=names_of(counts for _, counts in rows),
-        next=None if found.next is None else "_".join(f"{generation}-{batch}" for generation, batch in found.next),
+        next=marks_text(found.next),
     )
+
+
+def urgency(look: StageStatus) -> int:
+    """The lowest comes first."""
+    state = look.stage.pilot.state
+    if state in _URGENT[:_LEFT]:
+        return _URGENT.index(state)
+    return _LEFT if is_left(look) else _LEFT + 1
+
+
+def is_left(look: StageStatus) -> bool:
+    """Whether nobody runs what no person has stopped."""
+    return not look.is_run and look.stage.pilot.state not in (StageState.STOPPED, StageState.PAUSED)
+
+
+def is_urgent(look: StageStatus) -> bool:
+    """Whether a person should look at it: it waits for one, it cannot do its work, or nobody runs it."""
+    return look.stage.pilot.state in (StageState.HALTED, StageState.HELD, StageState.RETRY) or is_left(look)
+
+
+def trouble_of(look: StageStatus, masks: Masks) -> str:
+    """Why it waits or rests. What was said of an error quotes records, which not everybody may see."""
+    pilot, is_masked = look.stage.pilot, bool(masks.of(look.stage.flow))
+    if pilot.reason:
+        return MASK if is_masked and pilot.state is StageState.HALTED else pilot.reason
+    if pilot.is_waiting and pilot.last_error is not None:
+        error = pilot.last_error
+        at = f" at {error.step}" if error.step else ""
+        said = MASK if is_masked else error.message
+        return f"code {int(error.code)}{at}, {MEANINGS[error.code]}: {said}"
+    return f"nobody runs it: {look.stage.owner} is {look.runner}" if is_left(look) else ""
+
+
+def possible(found: Sequence[StageStatus]) -> list[StageCommandKind]:
+    """What can be asked of one stage at least."""
+    return [kind for kind in StageCommandKind if any(_can(look, kind) for look in found)]
+
+
+def totals_of(runtime: Runtime, found: Sequence[StageStatus]) -> dict[tuple[str, str], dict[str, int]]:
+    """What each stage has counted, by flow and stage."""
+    ledger = Ledger(runtime.database)
+    with runtime.database.read() as tx:
+        flows = {flow: ledger.totals(tx, flow) for flow in {look.stage.flow for look in found}}
+    return {(flow, stage): counts_of(totals) for flow, of in flows.items() for stage, totals in of.items()}
+
+
+def on_the_desk(runtime: Runtime) -> dict[tuple[str, str], int]:
+    """Cases by flow and state."""
+    return {(flow, state): count for flow, state, count in DeskMetrics(runtime.database).cases()}
+
+
+def partitions_of(runtime: Runtime, look: StageStatus) -> list[dict[str, Any]] | None:
+    """Where it is in each partition. Of a stage that nobody runs the log is asked; None: that cannot be done."""
+    if look.is_run:
+        return [each for each in look.stage.sample.get("partitions", []) if _is_shown(look, each["topic"], each["end"])]
+    try:
+        ahead = reset_ahead(runtime.database, runtime.log, look.stage.flow, LATEST, look.stage.name)
+    except (LogError, UnknownTopic):
+        return None
+    return [_partition(each) for each in ahead if _is_shown(look, each.topic, each.end)]
+
+
+def _can(look: StageStatus, kind: StageCommandKind) -> bool:
+    return look.stage.pilot.state in POSSIBLE[kind] and (look.is_run or kind is not StageCommandKind.STOP)
+
+
+def _partition(ahead: ResetPreview) -> dict[str, Any]:
+    position = ahead.start if ahead.position is None else ahead.position
+    lag = max(0, ahead.end - max(position, ahead.start))
+    place = {"topic": ahead.topic, "partition": ahead.partition, "position": position, "end": ahead.end}
+    return {**place, "lag": lag, "rate": 0.0}
+
+
+def _is_shown(look: StageStatus, topic: str, end: int) -> bool:
+    """Those of the re-entry topic only when something has come back."""
+    return bool(end) or topic in look.stage.topology.get("topics", ())
 
 
 def _chosen(found: Sequence[StageStatus], name: str | None) -> StageStatus:
@@ -255,12 +250,3 @@ def _came_from(events: Sequence[StoredEvent], state: StageState) -> StageState |
     last = next((event.data for event in events if event.kind == EventKind.FLOW_MOVED), {})
     known = {str(each): each for each in StageState}
     return known.get(str(last.get("from"))) if last.get("to") == state else None
-
-
-def _read_marks(text: str) -> list[Mark] | None:
-    if not text:
-        return None
-    if not _MARKS.fullmatch(text):
-        raise BadValue(_OLDER)
-    pairs = (each.split("-") for each in text.split("_"))
-    return [(int(generation), int(batch)) for generation, batch in pairs]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
@@ -17,10 +17,10 @@ from towpath.errors import BadValue
 from towpath.flow.stage.status import stage_statuses
 from towpath.flow.topics import FlowTopics
 from towpath.log.record import Record
-from towpath.operations.topics import read_some, shown_of, topic_item, topic_view
+from towpath.operations.topics import read_some, record_mask, topic_item, topic_view
 from towpath.web.auth import Reader, runtime_of
 from towpath.web.console.layout.filters import BodyView, body_view, key_text, link, visible
-from towpath.web.console.layout.lists import whole_of
+from towpath.web.console.layout.lists import utc_time, whole_of
 from towpath.web.console.layout.page import page, went
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def record(request: Request, topic: str, partition: str, offset: str, principal:
 
 
 def _shown_for(runtime: Runtime, topic: str, principal: Principal) -> Callable[[Record], Record]:
-    return shown_of(runtime, topic, runtime.desk.masks_for(principal.role))
+    return record_mask(runtime, topic, runtime.desk.masks_for(principal.role))
 
 
 def _shown(record: Record, most: int | None = None) -> RecordShown:
@@ -181,14 +181,10 @@ def _uses(runtime: Runtime, topic: str) -> list[tuple[str, str]]:
 
 
 def _time(text: str) -> int | None:
-    """As browsers send it, without a zone: in UTC. Milliseconds."""
+    """In milliseconds; none: it is not there."""
     if not text.strip():
         return None
-    try:
-        at = datetime.fromisoformat(text.strip())
-        return max(0, int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000))
-    except (ValueError, OverflowError):
-        raise BadValue(f"at: write a time as 2026-01-31T18:00, not {text!r}") from None
+    return max(0, int(utc_time("at", text.strip()).timestamp() * 1000))
 
 
 def _whole(text: str, name: str) -> int:

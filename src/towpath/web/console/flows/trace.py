@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import ValidationError
 
 from towpath.core.clock import to_datetime, to_millisecond
-from towpath.desk.masks import Masks
-from towpath.desk.record_queries import CaseTracer, trace_all
 from towpath.errors import BadValue
 from towpath.flow.failures import MEANINGS, ErrorCode
 from towpath.flow.stage.status import stage_statuses
-from towpath.operations.traces import HOW, TraceQuery, trace_shown
-from towpath.operations.traces import find as find_records
+from towpath.operations.model import Item
+from towpath.operations.traces import HOW, TraceQuery, traced
 from towpath.web.auth import Reader, runtime_of
 from towpath.web.console.layout.filters import link
 from towpath.web.console.layout.lists import chosen
@@ -47,9 +45,13 @@ class TraceTimelineEntry:
 class Story:
     """What is known of a record in one stage."""
 
-    item: dict[str, Any]
+    item: Item
     flow: str
     happened: list[TraceTimelineEntry]
+
+    @classmethod
+    def of(cls, item: Item, flow: str) -> Story:
+        return cls(item, flow, sorted(_happened(item, flow), key=lambda entry: to_millisecond(entry.at)))
 
 
 @router.get("/trace")
@@ -60,13 +62,13 @@ def trace(request: Request, principal: Reader) -> Response:
     given = chosen(request, *FIELDS)
     flows = sorted({look.stage.flow for look in stage_statuses(runtime.database)})
     wanted = _wanted(runtime, given) if set(given) - {"flow"} else []
-    found = [_traced(runtime, each, masks) for each in wanted]
+    found = [traced(runtime, each, masks) for each in wanted]
     return page(
         request,
         "trace.html",
-        stories=[story for stories, _, _ in found for story in stories],
-        matches=sum(matches for _, matches, _ in found) if "key" in given else None,
-        offsets_read=next((read for _, _, read in found if read is not None), None),
+        stories=[Story.of(item, each.flow) for each in found for item in each.items],
+        matches=sum(each.matches or 0 for each in found) if "key" in given else None,
+        offsets_read=next((each.offsets_read for each in found if each.offsets_read is not None), None),
         flows=flows,
         is_asked=bool(wanted),
     )
@@ -91,20 +93,7 @@ def _checked(given: dict[str, str]) -> TraceQuery:
         raise BadValue(f"{name}: {first['msg']}" if name else HOW) from None
 
 
-def _traced(runtime: Runtime, wanted: TraceQuery, masks: Masks) -> tuple[list[Story], int, int | None]:
-    meant = find_records(runtime, wanted, masks)
-    flow = meant.tracer.flow
-    told = trace_all(meant.tracer, CaseTracer(runtime.database), meant.records)
-    items = [trace_shown(runtime.desk, flow, each, cases, masks) for each, cases in told]
-    stories = [Story(item, flow, sorted(_happened(item, flow), key=_moment)) for item in items]
-    return stories, meant.matches or 0, meant.offsets_read
-
-
-def _moment(happened: TraceTimelineEntry) -> datetime:
-    return to_millisecond(happened.at)
-
-
-def _happened(item: dict[str, Any], flow: str) -> Iterator[TraceTimelineEntry]:
+def _happened(item: Item, flow: str) -> Iterator[TraceTimelineEntry]:
     """Of one moment, the cause before its effect."""
     if (record := item["record"]) is not None:
         key = "no key" if record["key"] is None else f"key {record['key']}"
@@ -115,7 +104,7 @@ def _happened(item: dict[str, Any], flow: str) -> Iterator[TraceTimelineEntry]:
         yield _read(batch, flow, item["stage"])
     for failure in item["failures"]:
         step = f"{failure['step']}, output {failure['output']}" if failure["output"] else failure["step"]
-        said = f"failed with code {int(failure['code'])} ({_meaning(failure['code'])}) at {step}: "
+        said = f"failed with code {int(failure['code'])} ({MEANINGS[ErrorCode(failure['code'])]}) at {step}: "
         yield TraceTimelineEntry(
             failure["time"], f"{said}{failure['exception']}: {failure['message']}", _error(failure["at"]), True
         )
@@ -125,12 +114,12 @@ def _happened(item: dict[str, Any], flow: str) -> Iterator[TraceTimelineEntry]:
         yield from _case(case)
 
 
-def _read(batch: dict[str, Any], flow: str, stage: str) -> TraceTimelineEntry:
+def _read(batch: Item, flow: str, stage: str) -> TraceTimelineEntry:
     tries = f", tried {batch['attempts']} times" if batch["attempts"] > 1 else ""
     return TraceTimelineEntry(batch["started_at"], f"read by {_name(batch)}{tries}", _batches(batch, flow, stage))
 
 
-def _ended(batch: dict[str, Any], flow: str, stage: str) -> Iterator[TraceTimelineEntry]:
+def _ended(batch: Item, flow: str, stage: str) -> Iterator[TraceTimelineEntry]:
     where = _batches(batch, flow, stage)
     if batch["committed_at"] is not None:
         yield TraceTimelineEntry(batch["committed_at"], f"{_name(batch)} was committed", where)
@@ -138,17 +127,17 @@ def _ended(batch: dict[str, Any], flow: str, stage: str) -> Iterator[TraceTimeli
         yield TraceTimelineEntry(batch["started_at"], f"{_name(batch)} was given up by a reset", where)
 
 
-def _name(batch: dict[str, Any]) -> str:
+def _name(batch: Item) -> str:
     return f"batch {batch['generation']}/{batch['batch_id']}"
 
 
-def _batches(batch: dict[str, Any], flow: str, stage: str) -> str:
+def _batches(batch: Item, flow: str, stage: str) -> str:
     """The page that begins with it."""
     before = f"{batch['generation']}-{batch['batch_id'] + 1}"
     return f"/flows/{link(flow)}/batches?stage={link(stage)}&before={before}"
 
 
-def _case(case: dict[str, Any]) -> Iterator[TraceTimelineEntry]:
+def _case(case: Item) -> Iterator[TraceTimelineEntry]:
     where, name = f"/desk/cases/{link(case['id'])}", f"case {case['number']}"
     for failure in case["failures"][1:]:  # the first is told by the flow
         said = f"attempt {failure['attempt']} of {name} failed with code {failure['code']} at {failure['step']}: "
@@ -162,7 +151,3 @@ def _error(place: str) -> str:
     """The page of an error record, which is named `topic/partition/offset`."""
     topic, partition, offset = place.rsplit("/", 2)
     return f"/topics/{link(topic)}/records/{partition}/{offset}"
-
-
-def _meaning(code: int) -> str:
-    return MEANINGS[ErrorCode(code)]

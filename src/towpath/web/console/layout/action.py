@@ -1,6 +1,6 @@
-"""What a person does from a page: made in their name, with its row in the trail, and then back to a page.
+"""What a person does from a page: made in their name, with its row in the audit trail, and then back to a page.
 
-What a person sees when something goes wrong: a page with the sentence, the status and the way back.
+And what they see when something goes wrong: a page with the sentence, the status and the way back.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from towpath.access.changes import AuditRequest
 from towpath.access.roles import Principal
 from towpath.errors import BadValue
 from towpath.web.auth import SAFE, TOKEN_FIELD, FormData, form_of, runtime_of
+from towpath.web.changes import ByHand
 from towpath.web.console.layout.page import page, went
 
 T = TypeVar("T")
 
-ONCE = "once"  # the field by which a form that is sent twice is known again
 BACK = "back"
+_TITLES = {401: "Log in first", 403: "Not allowed", 404: "Not found", 409: "Somebody was faster", 410: "Gone"}
+_NOT_SHOWN = (TOKEN_FIELD, BACK)
 
 
 class PageAction:
@@ -34,12 +36,22 @@ class PageAction:
         self.form: FormData = form_of(request)
 
     @property
+    def principal(self) -> Principal:
+        """Who does it, as the dependency of the route has let them in."""
+        principal: Principal = self.request.state.principal
+        return principal
+
+    @property
     def why(self) -> str:
         return self.form.text("why")
 
+    @property
+    def by(self) -> ByHand:
+        """In whose name, and why."""
+        return {"who": self.principal.name, "why": self.why}
+
     def do(
         self,
-        principal: Principal,
         what: str,
         subject: object,
         act: Callable[[], T],
@@ -47,23 +59,20 @@ class PageAction:
         to: str | Callable[[T], str] = "",
     ) -> Response:
         """Make the change, then show the page `to`, or the one that the form names, and say there what was done."""
-        made = self.make(principal, what, subject, act)
+        made = self.make(what, subject, act)
         where = to(made) if callable(to) else to
         return went(where or self.form.one(BACK) or "/", said(made) if callable(said) else said)
 
-    def make(self, principal: Principal, what: str, subject: object, act: Callable[[], T]) -> T:
+    def make(self, what: str, subject: object, act: Callable[[], T]) -> T:
         """The change alone."""
         self.request.state.is_recorded = True
+        principal = self.principal
         asked = AuditRequest(principal.name, principal.by, what, str(subject), self.request.state.request_id)
         with self.runtime.access.changes.recorded(asked):
             return act()
 
 
 Act = Annotated[PageAction, Depends(PageAction)]
-
-
-_TITLES = {401: "Log in first", 403: "Not allowed", 404: "Not found", 409: "Somebody was faster", 410: "Gone"}
-_NOT_SHOWN = (TOKEN_FIELD, BACK)
 
 
 def failed(request: Request, status: int, message: str) -> Response:

@@ -66,7 +66,7 @@ def line_chart(title: str, points: Sequence[Point], span: TimeSpan, *, unit: str
     if points and points[-1].value is not None:
         at, value = points[-1].at, points[-1].value
         body += Markup('<circle class="dot" cx="{}" cy="{}" r="3.5"><title>{}</title></circle>').format(
-            _n(span.x(at)), _n(_y(value, top)), f"{_clock(at, span)}: {figure(value)}{unit}"
+            px(span.x(at)), px(_y(value, top)), f"{_clock(at, span)}: {figure(value)}{unit}"
         )
     return _chart(_said(title, known, unit), body, span, top)
 
@@ -100,10 +100,14 @@ def figure(value: float) -> str:
     return f"{value:.3g}"
 
 
-# Parts
+def px(value: float) -> str:
+    """A number of SVG, to a tenth."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
 def _chart(said: str, body: Markup, span: TimeSpan, top: float) -> Markup:
     return Markup('<svg class="chart" role="img" viewBox="0 0 {} {}"><title>{}</title>{}{}</svg>').format(
-        _n(WIDTH), _n(HEIGHT), said, Markup().join(_axes(span, top)), body
+        px(WIDTH), px(HEIGHT), said, Markup().join(_axes(span, top)), body
     )
 
 
@@ -116,15 +120,15 @@ def _said(title: str, values: Sequence[float], unit: str) -> str:
 def _axes(span: TimeSpan, top: float) -> Iterator[Markup]:
     for share in (0.0, 0.5, 1.0):
         y = _y(share * top, top)
-        yield Markup('<path class="axis" d="M {} {} H {}"/>').format(_n(LEFT), _n(y), _n(WIDTH - RIGHT))
+        yield Markup('<path class="axis" d="M {} {} H {}"/>').format(px(LEFT), px(y), px(WIDTH - RIGHT))
         yield Markup('<text class="dim" x="{}" y="{}" text-anchor="end">{}</text>').format(
-            _n(LEFT - 8), _n(y + 4), figure(share * top)
+            px(LEFT - 8), px(y + 4), figure(share * top)
         )
     for number in range(TIMES + 1):
         at = span.since + (span.until - span.since) * number / TIMES
         anchor = "start" if number == 0 else "end" if number == TIMES else "middle"
         yield Markup('<text class="dim" x="{}" y="{}" text-anchor="{}">{}</text>').format(
-            _n(span.x(at)), _n(HEIGHT - 6), anchor, _clock(at, span)
+            px(span.x(at)), px(HEIGHT - 6), anchor, _clock(at, span)
         )
 
 
@@ -135,10 +139,10 @@ def _runs(points: Sequence[Point], span: TimeSpan, top: float) -> Iterator[Marku
         if point.value is not None:
             run.append((span.x(point.at), _y(point.value, top)))
         elif run:
-            path = " L ".join(f"{_n(x)} {_n(y)}" for x, y in run)
-            floor_y = _n(_y(0, top))
+            path = " L ".join(f"{px(x)} {px(y)}" for x, y in run)
+            floor_y = px(_y(0, top))
             yield Markup('<path class="area" d="M {} {} L {} L {} {} Z"/>').format(
-                _n(run[0][0]), floor_y, path, _n(run[-1][0]), floor_y
+                px(run[0][0]), floor_y, path, px(run[-1][0]), floor_y
             )
             yield Markup('<path class="line" d="M {}"/>').format(path)
             run = []
@@ -155,7 +159,12 @@ def _bar(bar: Bar, span: TimeSpan, width: timedelta, names: Sequence[str], top: 
         y, height = _y(below + count, top), _y(below, top) - _y(below + count, top)
         below += count
         yield Markup('<rect class="bar {}" x="{}" y="{}" width="{}" height="{}"><title>{}</title></rect>').format(
-            series_class(number), _n(x), _n(y), _n(room), _n(height), f"{_clock(bar.at, span)}: {name} {figure(count)}"
+            series_class(number),
+            px(x),
+            px(y),
+            px(room),
+            px(height),
+            f"{_clock(bar.at, span)}: {name} {figure(count)}",
         )
 
 
@@ -166,7 +175,3 @@ def _y(value: float, top: float) -> float:
 def _clock(at: datetime, span: TimeSpan) -> str:
     at = at.astimezone(UTC)
     return at.strftime("%H:%M") if span.until - span.since <= DAY else at.strftime("%d %b %H:%M")
-
-
-def _n(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")

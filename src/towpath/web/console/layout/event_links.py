@@ -8,6 +8,19 @@ from urllib.parse import quote
 from towpath.access.roles import Scope
 from towpath.core.events import EventKind
 
+# Pages that not everybody may look at.
+_FOR = {"user_": Scope.ADMIN, "key_": Scope.ADMIN, "upload_": Scope.DESK_WRITE, "sender_finished": Scope.DESK_WRITE}
+
+
+def page_of(kind: str, subject: str, scopes: Collection[Scope] = frozenset(Scope)) -> str | None:
+    """The address of its page; none: it has no page of its own, or who looks may not see it."""
+    if any(kind.startswith(begins) and scope not in scopes for begins, scope in _FOR.items()):
+        return None
+    if kind == EventKind.MESSAGES_CLEANED or not subject:
+        return None
+    begins = max((each for each in _PAGES if kind.startswith(each)), key=len, default=None)
+    return None if begins is None else _PAGES[begins](subject)
+
 
 def _under(path: str) -> Callable[[str], str]:
     return lambda subject: f"{path}/{_part(subject)}"
@@ -73,16 +86,3 @@ _PAGES: Mapping[str, Callable[[str], str]] = {
     "complaint_": _under("/complaints"),
     "cleaned_": lambda _: "/maintenance",
 }
-
-# Pages that not everybody may look at.
-_FOR = {"user_": Scope.ADMIN, "key_": Scope.ADMIN, "upload_": Scope.DESK_WRITE, "sender_finished": Scope.DESK_WRITE}
-
-
-def page_of(kind: str, subject: str, scopes: Collection[Scope] = frozenset(Scope)) -> str | None:
-    """The address of its page; none: it has no page of its own, or who looks may not see it."""
-    if any(kind.startswith(begins) and scope not in scopes for begins, scope in _FOR.items()):
-        return None
-    if kind == EventKind.MESSAGES_CLEANED or not subject:
-        return None
-    begins = max((each for each in _PAGES if kind.startswith(each)), key=len, default=None)
-    return None if begins is None else _PAGES[begins](subject)

@@ -1,16 +1,8 @@
-"""How values look on pages.
+"""How values look on pages: states, times, numbers, bodies of records, and two texts side by side. Pure.
 
-How what the error desk knows looks on pages.
-
-How many errors came in each of the last hours, as a row of small bars.
-
-Bodies of records for people: JSON over several lines with every number as it is, text, or bytes as hexadecimal.
-
-A body may hold anything. What is not what it seems is shown as it came: one with a name twice, which no JSON reader
-would show, or with characters that cannot be written. Characters that are not seen, or that turn a text around, are
-named.
-
-Two texts side by side, line by line, with long stretches that are the same left out. Pure.
+A body is JSON over several lines with every number as it is, text, or bytes as hexadecimal. It may hold anything. What
+is not what it seems is shown as it came: JSON with a name twice, which no JSON reader would show, or with characters
+that cannot be written. Characters that are not seen, or that turn a text around, are named.
 """
 
 from __future__ import annotations
@@ -35,6 +27,19 @@ from towpath.policy import spelled
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _UNITS = ("B", "kB", "MB", "GB", "TB")
+BAR, GAP, HEIGHT = 3, 1, 20  # of a sparkline
+
+SHOWN_BYTES = 64 << 10
+HEX_BYTES = 4 << 10
+
+MOST_LINES = 2_000
+AROUND = 3  # lines that are the same, shown before and after what differs
+SAME, CHANGED, LEFT_OUT = "same", "changed", "left out"
+
+# Control characters but tab and line ends, what turns the direction of writing, and what has no width.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
 
 # How states look: good, busy, waiting, bad, or quiet when nothing is said.
 TONES: Mapping[str, str] = {
@@ -54,18 +59,13 @@ TONES: Mapping[str, str] = {
 }
 
 
-def _marked(text: str) -> Markup:
-    """Of what is escaped already: a list has a hundred of these, and `Markup.format` takes a third of its time."""
-    return Markup(text)  # noqa: S704 - as said
+def state(value: object) -> Markup:
+    """A state as a small coloured word. The word says it; the colour only helps."""
+    return _marked(f'<span class="state {tone(value)}">{escape(str(value))}</span>')
 
 
 def tone(state: object) -> str:
     return TONES.get(str(state), "quiet")
-
-
-def state(value: object) -> Markup:
-    """A state as a small coloured word. The word says it; the colour only helps."""
-    return _marked(f'<span class="state {tone(value)}">{escape(str(value))}</span>')
 
 
 def span(seconds: float) -> str:
@@ -124,6 +124,11 @@ def size(value: float | None) -> str:
     return ""
 
 
+def duration(milliseconds: float) -> str:
+    """`5m`, as delays are written."""
+    return spelled(milliseconds / 1000)
+
+
 def pretty(value: Any) -> str:
     """A value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
@@ -148,6 +153,11 @@ def last_line(text: str) -> str:
     """What a trace ends with: the exception. Of any other text, all of it."""
     lines = text.rstrip().splitlines()
     return lines[-1].strip() if len(lines) > 1 and lines[0].startswith("Traceback") else text
+
+
+def scalar(value: object) -> str:
+    """The value of a field, as JSON has it."""
+    return visible(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def link(path: str) -> str:
@@ -179,31 +189,33 @@ def mark(text: str, found: str) -> Markup:
     return Markup("<mark>{}</mark>").format(found).join(escape(part) for part in parts)
 
 
-FILTERS: dict[str, Callable[..., Any]] = {
-    "ago": ago,
-    "details": details,
-    "exact": exact,
-    "hexdump": hexdump,
-    "last_line": last_line,
-    "link": link,
-    "mark": mark,
-    "number": number,
-    "percent": percent,
-    "pretty": pretty,
-    "short": short,
-    "size": size,
-    "span": span,
-    "state": state,
-    "tone": tone,
-    "with_query": with_query,
-}
+def visible(text: str) -> str:
+    """With what nobody would see named: `⟨U+202E⟩`."""
+    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
 
 
-BAR, GAP, HEIGHT = 3, 1, 20
+def key_text(key: bytes | None) -> str:
+    """The key of a record."""
+    if key is None:
+        return "none"
+    try:
+        return visible(key.decode())
+    except UnicodeDecodeError:
+        return key[:64].hex(" ")
+
+
+def headline(case: Case) -> str:
+    """What happened to it last, in a line."""
+    return visible(happened(case.exception, case.message))
+
+
+def meaning(code: int) -> str:
+    """What a code means."""
+    return MEANINGS[ErrorCode(code)] if code in {int(each) for each in ErrorCode} else "unknown"
 
 
 def sparkline(hours: Sequence[int]) -> Markup:
-    """SVG, which says in words what it shows. The oldest hour is on the left."""
+    """How many errors came in each hour, as SVG that says so in words, too. The oldest is on the left."""
     top, total = max(hours, default=0), sum(hours)
     said = (
         f"{total:,} in the last {len(hours)} hours, {hours[-1]:,} in the present one" if hours else "nothing is known"
@@ -214,22 +226,31 @@ def sparkline(hours: Sequence[int]) -> Markup:
     ).format(width, HEIGHT, width, HEIGHT, said, Markup().join(_bar(at, count, top) for at, count in enumerate(hours)))
 
 
-def _bar(at: int, count: int, top: int) -> Markup:
-    """An hour without errors is a dot, so that one sees where the day begins."""
-    height = max(2, round(HEIGHT * count / top)) if count else 1
-    look = "bar" if count else "none"
-    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(
-        look, at * (BAR + GAP), HEIGHT - height, BAR, height
-    )
-
-
-SHOWN_BYTES = 64 << 10
-HEX_BYTES = 4 << 10
-
-# Control characters but tab and line ends, what turns the direction of writing, and what has no width.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
-)
+FILTERS: dict[str, Callable[..., Any]] = {
+    "ago": ago,
+    "details": details,
+    "duration": duration,
+    "exact": exact,
+    "headline": headline,
+    "hexdump": hexdump,
+    "last_line": last_line,
+    "link": link,
+    "mark": mark,
+    "meaning": meaning,
+    "micros": to_datetime,
+    "number": number,
+    "percent": percent,
+    "pretty": pretty,
+    "scalar": scalar,
+    "short": short,
+    "size": size,
+    "span": span,
+    "sparkline": sparkline,
+    "state": state,
+    "tone": tone,
+    "visible": visible,
+    "with_query": with_query,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,68 +295,6 @@ def laid_out_json(text: str) -> str | None:
     return shown
 
 
-def visible(text: str) -> str:
-    """With what nobody would see named: `⟨U+202E⟩`."""
-    return _UNSEEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
-
-
-def key_text(key: bytes | None) -> str:
-    """The key of a record."""
-    if key is None:
-        return "none"
-    try:
-        return visible(key.decode())
-    except UnicodeDecodeError:
-        return key[:64].hex(" ")
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name stands twice")
-    return found
-
-
-def _no_constant(text: str) -> Any:
-    raise ValueError(f"{text} is not JSON")
-
-
-def headline(case: Case) -> str:
-    """What happened to it last, in a line."""
-    return visible(happened(case.exception, case.message))
-
-
-def meaning(code: int) -> str:
-    """What a code means."""
-    return MEANINGS[ErrorCode(code)] if code in {int(each) for each in ErrorCode} else "unknown"
-
-
-def scalar(value: object) -> str:
-    """The value of a field, as JSON has it."""
-    return visible(json.dumps(value, ensure_ascii=False, default=str))
-
-
-def duration(milliseconds: float) -> str:
-    """`5m`, as delays are written."""
-    return spelled(milliseconds / 1000)
-
-
-DESK_FILTERS: Mapping[str, Callable[..., Any]] = {
-    "duration": duration,
-    "headline": headline,
-    "meaning": meaning,
-    "micros": to_datetime,
-    "scalar": scalar,
-    "sparkline": sparkline,
-    "visible": visible,
-}
-
-
-MOST_LINES = 2_000
-AROUND = 3  # lines that are the same, shown before and after what differs
-SAME, CHANGED, LEFT_OUT = "same", "changed", "left out"
-
-
 class Row(NamedTuple):
     """A line on each side; none: there is none. Of lines that were left out, `left` says how many."""
 
@@ -353,6 +312,31 @@ def side_by_side(before: str, after: str) -> list[Row]:
     if all(kind == "equal" for kind, *_ in blocks):
         return []
     return [row for number, block in enumerate(blocks) for row in _rows(block, old, new, number, len(blocks))]
+
+
+def _marked(text: str) -> Markup:
+    """Of what is escaped already: a list has a hundred of these, and `Markup.format` takes a third of its time."""
+    return Markup(text)  # noqa: S704 - as said
+
+
+def _bar(at: int, count: int, top: int) -> Markup:
+    """An hour without errors is a dot, so that one sees where the day begins."""
+    height = max(2, round(HEIGHT * count / top)) if count else 1
+    look = "bar" if count else "none"
+    return Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>').format(
+        look, at * (BAR + GAP), HEIGHT - height, BAR, height
+    )
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice")
+    return found
+
+
+def _no_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
 
 
 def _rows(

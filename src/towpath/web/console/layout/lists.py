@@ -1,14 +1,11 @@
-"""What lists have in common: filters and places in them come from the address of the page.
+"""Lists: filters and places from the address of a page, what masks hide, and lists that are made once for many.
 
-What somebody may see of events, actors and processes who may not see all fields of some flow's records.
+Reasons and details of events, actors and processes quote records, and nobody can say where in them a masked field is:
+they are hidden whole.
 
-Reasons and details quote records, and nobody can say where in them a field is: they are hidden whole.
-
-Lists that look the same to all who may see the same: when many have one open, it is made once for each news.
-
-When something has changed, every open page asks for itself again. Who asks is recognised each time, as anywhere else;
-then whoever asks first has the list made, and the others get it with the token of their own forms in it. What somebody
-asks for by hand is made for them alone.
+When something has changed, every open page asks for itself again. Who asks is recognised each time, as anywhere else. A
+list that looks the same to all who may see the same is then made once for each news: whoever asks first has it made,
+and the others get it with the token of their own forms in it. What a person asks for by hand is made for them alone.
 """
 
 from __future__ import annotations
@@ -16,11 +13,11 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
@@ -36,19 +33,19 @@ from towpath.supervision.duties.store import Death
 from towpath.web.console.layout.page import FRESH_S, LIVE_HEADER, MOST_KEPT, POLICY, page_viewer, theme_of
 from towpath.web.visitors import seen_of
 
+if TYPE_CHECKING:
+    from towpath.runtime import Runtime
+
+
 MOST_DIGITS = 19
 _AGE = re.compile(r"([0-9]{1,5})\s*([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-
-class _Numbered(Protocol):
-    @property
-    def seq(self) -> int:
-        """By what pages are cut."""
-
-
-N = TypeVar("N", bound=_Numbered)
 E = TypeVar("E", bound=StrEnum)
+Troubled = TypeVar("Troubled", Duty, Death)
+
+Make = Callable[[Request, Principal], Response]
+SharedPageKey = tuple[object, ...]
 
 
 def chosen(request: Request, *names: str) -> dict[str, str]:
@@ -97,12 +94,27 @@ def before_of(request: Request) -> int | None:
     return whole_of(request, "before") or None
 
 
-def cut(found: Sequence[N], rows: int) -> tuple[Sequence[N], int | None]:
-    """A page of what was asked for with one row more, and where the next one begins."""
-    return found[:rows], found[rows - 1].seq if len(found) > rows else None
+def enum_of(kind: type[E], name: str, text: str) -> E:
+    """The word of a field, of those that there are."""
+    try:
+        return kind(text)
+    except ValueError:
+        raise BadValue(f"{name}: {text!r} is not one of {', '.join(kind)}") from None
 
 
-Troubled = TypeVar("Troubled", Duty, Death)
+def utc_time(name: str, text: str) -> datetime:
+    """The time of a field: as browsers send it, without a zone, it is in UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadValue(f"{name}: write a time as 2026-01-31T18:00, not {text!r}") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def events_of(runtime: Runtime, subject: str, limit: int, kind: str | None = None) -> list[StoredEvent]:
+    """The last things that happened to something, the newest first."""
+    with runtime.database.read() as tx:
+        return runtime.event_log.page(tx, limit=limit, subject=subject, kind=kind)
 
 
 def events_seen(events: Iterable[StoredEvent], masks: Masks) -> list[StoredEvent]:
@@ -117,18 +129,12 @@ def troubles_seen(found: Iterable[Troubled], masks: Masks) -> list[Troubled]:
     return [replace(each, trouble=MASK) if masks and each.trouble else each for each in found]
 
 
-Make = Callable[[Request, Principal], Response]
-SharedPageKey = tuple[object, ...]
-
-
-@dataclass(slots=True)
-class _Made:
-    """A list, once somebody has made it; `body` is none until then, and after a failure."""
-
-    begun: float
-    form_token: bytes = b""
-    body: bytes | None = None
-    lock: threading.Lock = field(default_factory=threading.Lock)
+def in_common(request: Request, principal: Principal, make: Make) -> Response:
+    """A list that depends on nothing but the address and what somebody may see and do: never on who they are."""
+    if LIVE_HEADER not in request.headers or not page_viewer(request).form_token:
+        return make(request, principal)
+    shared: SharedPages = request.app.state.shared_pages
+    return shared.answer(request, principal, make)
 
 
 class SharedPages:
@@ -162,12 +168,14 @@ class SharedPages:
             return found
 
 
-def in_common(request: Request, principal: Principal, make: Make) -> Response:
-    """A list that depends on nothing but the address and what somebody may see and do: never on who they are."""
-    if LIVE_HEADER not in request.headers or not page_viewer(request).form_token:
-        return make(request, principal)
-    common: SharedPages = request.app.state.common
-    return common.answer(request, principal, make)
+@dataclass(slots=True)
+class _Made:
+    """A list, once somebody has made it; `body` is none until then, and after a failure."""
+
+    begun: float
+    form_token: bytes = b""
+    body: bytes | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 def _key(request: Request, principal: Principal) -> SharedPageKey:

@@ -81,21 +81,21 @@ class Broadcaster:
         self.version = 0
 
     def listen(self) -> StreamWakeup | None:
-        """Something that rings whenever there is news; none: there are too many who listen."""
-        bell = StreamWakeup(asyncio.get_running_loop())
+        """Something that rings whenever there is news; none: too many listen already."""
+        wakeup = StreamWakeup(asyncio.get_running_loop())
         with self._lock:
             if len(self._listeners) >= MOST_STREAMS:
                 return None
-            self._listeners.add(bell)
+            self._listeners.add(wakeup)
             if self._thread is None:
                 self._leaving.clear()
                 self._thread = threading.Thread(target=self._watch, name="live pages", daemon=True)
                 self._thread.start()
-        return bell
+        return wakeup
 
-    def leave(self, bell: StreamWakeup) -> None:
+    def leave(self, wakeup: StreamWakeup) -> None:
         with self._lock:
-            self._listeners.discard(bell)
+            self._listeners.discard(wakeup)
             if not self._listeners:
                 self._leaving.set()
 
@@ -140,9 +140,9 @@ class Broadcaster:
         self.version += 1
         with self._lock:
             listeners = list(self._listeners)
-        for bell in listeners:
-            if not bell.loop.is_closed():
-                bell.loop.call_soon_threadsafe(bell.ring, words)
+        for wakeup in listeners:
+            if not wakeup.loop.is_closed():
+                wakeup.loop.call_soon_threadsafe(wakeup.ring, words)
 
 
 @router.get("/live")
@@ -153,17 +153,17 @@ async def live(request: Request, principal: Reader) -> StreamingResponse:
 
 async def _stream(request: Request) -> AsyncIterator[str]:
     broadcaster: Broadcaster = request.app.state.broadcaster
-    hall: VisitorLimits = request.app.state.hall
-    bell = broadcaster.listen()
-    if bell is None:
+    limits: VisitorLimits = request.app.state.visitor_limits
+    wakeup = broadcaster.listen()
+    if wakeup is None:
         yield "retry: 30000\n\n"
         return
     silent = 0
     try:
         yield "retry: 3000\n\n"
-        while not hall.ending.is_set() and not await request.is_disconnected():
+        while not limits.ending.is_set() and not await request.is_disconnected():
             try:
-                words = await asyncio.wait_for(bell.heard(), SLICE_S)
+                words = await asyncio.wait_for(wakeup.heard(), SLICE_S)
             except TimeoutError:
                 silent += 1
                 if silent % SILENT_SLICES == 0:
@@ -171,4 +171,4 @@ async def _stream(request: Request) -> AsyncIterator[str]:
                 continue
             yield f"event: news\ndata: {words}\n\n"
     finally:
-        broadcaster.leave(bell)
+        broadcaster.leave(wakeup)

@@ -1,14 +1,11 @@
-"""Pages: rendered from templates, with what each of them needs to know about who looks.
+"""Pages: rendered from templates, with the menu, who looks, and the sentence that the last change left.
 
-What stands in the menu of every page, top to bottom as the layers are.
+That sentence comes in a cookie, which is read once.
 
-A sentence that a change leaves for the page that is shown after it, in a cookie that is read once.
-
-One answer for all pages of a browser that ask for the same at the same moment.
-
-When something has changed, every open page asks for itself again at once. Who asks while another's answer is made,
-or a moment later, gets that one, unless there was news in between. Only questions that pages ask by themselves are
-shared, never a person's; and only pages are: what comes as a stream goes to whoever asked for it.
+`SharedAnswers` gives one answer to all pages of a browser that ask for the same at the same moment. When something has
+changed, every open page asks for itself again at once. Who asks while another's answer is made, or a moment later, gets
+that one, unless there was news in between. Only questions that pages ask by themselves are shared, never a person's;
+and only pages are: what comes as a stream goes to whoever asked for it.
 """
 
 from __future__ import annotations
@@ -25,17 +22,35 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Send
-from starlette.types import Scope as starlette_Scope
+from starlette.types import Scope as HttpScope
 
 from towpath.access.roles import Principal, Scope
 from towpath.core.clock import to_datetime
 from towpath.web.auth import SESSION, runtime_of
-from towpath.web.console.layout import filters
-from towpath.web.console.layout import filters as desk_filters
+from towpath.web.console.layout.filters import FILTERS
 from towpath.web.console.static import url_of
 
 if TYPE_CHECKING:
     from towpath.runtime import Runtime
+
+
+SAID = "towpath_said"
+SAID_S = 60
+LONGEST_SAID = 600
+_WRONG = "!"
+
+LIVE_HEADER = "X-Live"
+FRESH_S = 1.0
+MOST_KEPT = 64
+
+THEME = "towpath_theme"
+THEMES = ("system", "light", "dark")
+# Nothing that stands in a page can run: scripts and styles come from this server's own files alone.
+POLICY = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
 
 
 class MenuLink(NamedTuple):
@@ -101,10 +116,79 @@ GROUPS = (
 )
 
 
-SAID = "towpath_said"
-KEPT_S = 60
-LONGEST = 600
-_WRONG = "!"
+def page(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
+    """A whole page. The sentence that the last change left is shown once."""
+    who = page_viewer(request)
+    is_live = LIVE_HEADER in request.headers
+    sentence = None if is_live else _said(request)
+    shown = {
+        "request": request,
+        "here": request.url.path,
+        "address": _address(request),
+        "query": request.query_params,
+        "me": who,
+        "may": who.may,
+        "form_token": who.form_token,
+        "now": to_datetime(runtime_of(request).database.now()),
+        "said": sentence,
+        "theme": theme_of(request),
+        "is_live": is_live,
+        "views": [] if is_live else _views(runtime_of(request), who),
+        **context,
+    }
+    answer = HTMLResponse(templates().get_template(template).render(shown), status, POLICY)
+    if sentence is not None:
+        answer.delete_cookie(SAID, path="/")
+    return answer
+
+
+def page_viewer(request: Request) -> PageViewer:
+    principal: Principal | None = getattr(request.state, "principal", None)
+    return PageViewer(principal, getattr(request.state, "form_token", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class PageViewer:
+    """Who looks at a page, for its template: `may("desk:write")` says which buttons are there."""
+
+    principal: Principal | None
+    form_token: str
+
+    def may(self, scope: str) -> bool:
+        return self.principal is not None and Scope(scope) in self.principal.scopes
+
+    @property
+    def name(self) -> str:
+        return self.principal.name if self.principal else ""
+
+
+def went(address: str, text: str = "", *, is_wrong: bool = False) -> Response:
+    """Go to a page of this console after a form, and say something there."""
+    answer = RedirectResponse(_local(address), 303)
+    if text:
+        kept = quote((_WRONG if is_wrong else "") + text[:LONGEST_SAID], safe="")
+        answer.set_cookie(SAID, kept, max_age=SAID_S, httponly=True, samesite="lax", path="/")
+    return answer
+
+
+def theme_of(request: Request) -> str:
+    found = request.cookies.get(THEME, "")
+    return found if found in THEMES else THEMES[0]
+
+
+@cache
+def templates() -> Environment:
+    """The templates. All that is put into one is escaped; what is not defined is an error."""
+    made = Environment(
+        loader=PackageLoader("towpath.web.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(FILTERS)
+    made.globals.update(static=url_of, groups=GROUPS)
+    return made
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +199,11 @@ class FlashMessage:
     is_wrong: bool = False
 
 
-def went(address: str, text: str = "", *, is_wrong: bool = False) -> Response:
-    """Go to a page of this console after a form, and say something there."""
-    answer = RedirectResponse(_local(address), 303)
-    if text:
-        kept = quote((_WRONG if is_wrong else "") + text[:LONGEST], safe="")
-        answer.set_cookie(SAID, kept, max_age=KEPT_S, httponly=True, samesite="lax", path="/")
-    return answer
-
-
-def said(request: Request) -> FlashMessage | None:
+def _said(request: Request) -> FlashMessage | None:
     kept = unquote(request.cookies.get(SAID, ""))
     if not kept:
         return None
-    return FlashMessage(kept.removeprefix(_WRONG)[:LONGEST], kept.startswith(_WRONG))
+    return FlashMessage(kept.removeprefix(_WRONG)[:LONGEST_SAID], kept.startswith(_WRONG))
 
 
 def _local(address: str) -> str:
@@ -137,21 +212,16 @@ def _local(address: str) -> str:
     return address if is_ours and address.isprintable() else "/"
 
 
-LIVE_HEADER = "X-Live"
-FRESH_S = 1.0
-MOST_KEPT = 64
+def _address(request: Request) -> str:
+    """The page with its filters, as a link would have it."""
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def _views(runtime: Runtime, who: PageViewer) -> list[tuple[str, str]]:
+    return runtime.access.sessions.views(who.name) if who.principal else []
+
 
 Key = tuple[str, str, bytes, int]
-
-
-@dataclass(slots=True)
-class _Answer:
-    """What is said to all who ask for it."""
-
-    begun: float
-    is_page: bool = True
-    messages: list[Message] = field(default_factory=list)
-    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class SharedAnswers:
@@ -161,7 +231,7 @@ class SharedAnswers:
         self._app = app
         self._answers: dict[Key, _Answer] = {}
 
-    async def __call__(self, scope: starlette_Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         key = _key(scope)
         if key is None:
             await self._app(scope, receive, send)
@@ -181,7 +251,7 @@ class SharedAnswers:
         found = self._answers.get(key)
         return found if found is not None and time.monotonic() - found.begun < FRESH_S else None
 
-    async def _made(self, key: Key, scope: starlette_Scope, receive: Receive, send: Send) -> _Answer:
+    async def _made(self, key: Key, scope: HttpScope, receive: Receive, send: Send) -> _Answer:
         self._answers[key] = answer = _Answer(time.monotonic())
 
         async def keep(message: Message) -> None:
@@ -211,11 +281,21 @@ class SharedAnswers:
             del self._answers[key]
 
 
+@dataclass(slots=True)
+class _Answer:
+    """What is said to all who ask for it."""
+
+    begun: float
+    is_page: bool = True
+    messages: list[Message] = field(default_factory=list)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 def _is_page(message: Message) -> bool:
     return Headers(raw=message["headers"]).get("content-type", "").startswith("text/html")
 
 
-def _key(scope: starlette_Scope) -> Key | None:
+def _key(scope: HttpScope) -> Key | None:
     """Whose browser asks for which page; none: not a question that is shared."""
     if scope["type"] != "http" or scope["method"] != "GET":
         return None
@@ -225,88 +305,3 @@ def _key(scope: starlette_Scope) -> Key | None:
         return None
     news: int = scope["app"].state.broadcaster.version
     return cookies, scope["path"], scope["query_string"], news
-
-
-# Nothing that stands in a page can run: scripts and styles come from this server's own files alone.
-POLICY = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
-}
-THEME = "towpath_theme"
-THEMES = ("system", "light", "dark")
-
-
-@cache
-def templates() -> Environment:
-    """The templates. All that is put into one is escaped; what is not defined is an error."""
-    made = Environment(
-        loader=PackageLoader("towpath.web.console"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update({**filters.FILTERS, **desk_filters.DESK_FILTERS})
-    made.globals.update(static=url_of, groups=GROUPS)
-    return made
-
-
-@dataclass(frozen=True, slots=True)
-class PageViewer:
-    """Who looks at a page, for its template: `may("desk:write")` says which buttons are there."""
-
-    principal: Principal | None
-    form_token: str
-
-    def may(self, scope: str) -> bool:
-        return self.principal is not None and Scope(scope) in self.principal.scopes
-
-    @property
-    def name(self) -> str:
-        return self.principal.name if self.principal else ""
-
-
-def page_viewer(request: Request) -> PageViewer:
-    principal: Principal | None = getattr(request.state, "principal", None)
-    return PageViewer(principal, getattr(request.state, "form_token", ""))
-
-
-def page(request: Request, template: str, *, status: int = 200, **context: Any) -> Response:
-    """A whole page. The sentence that the last change left is shown once."""
-    who = page_viewer(request)
-    is_live = LIVE_HEADER in request.headers
-    sentence = None if is_live else said(request)
-    shown = {
-        "request": request,
-        "here": request.url.path,
-        "address": _address(request),
-        "query": request.query_params,
-        "me": who,
-        "may": who.may,
-        "form_token": who.form_token,
-        "now": to_datetime(runtime_of(request).database.now()),
-        "said": sentence,
-        "theme": theme_of(request),
-        "is_live": is_live,
-        "views": [] if is_live else _views(runtime_of(request), who),
-        **context,
-    }
-    answer = HTMLResponse(templates().get_template(template).render(shown), status, POLICY)
-    if sentence is not None:
-        answer.delete_cookie(SAID, path="/")
-    return answer
-
-
-def theme_of(request: Request) -> str:
-    found = request.cookies.get(THEME, "")
-    return found if found in THEMES else THEMES[0]
-
-
-def _address(request: Request) -> str:
-    """The page with its filters, as a link would have it."""
-    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
-
-
-def _views(runtime: Runtime, who: PageViewer) -> list[tuple[str, str]]:
-    return runtime.access.sessions.views(who.name) if who.principal else []
