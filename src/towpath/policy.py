@@ -1,11 +1,9 @@
-"""What a flow may say about its errors.
+"""What a flow may say about its errors, and how long it waits between one try and the next.
 
 flow.on_error(repeat_after(exponential("1m", times=6, maximum="1h")), code=9, exception="Timeout")
 flow.on_error(ignore(approved_by="Ann Lee", until="2027-01-31"), step="priced", where="value.country = 'DE'")
 
 The first rule that fits an error decides; without one it is isolated: a case for a person.
-
-How long to wait between one try and the next: the same each time, growing, or a list.
 
 constant("5m", times=4)                                 5, 5, 5 and 5 minutes
 linear("5m", times=4)                                   5, 10, 15 and 20 minutes
@@ -22,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Self
 
+from towpath.core.clock import parse_date_or_time
 from towpath.core.expression import Expression
 from towpath.errors import BadPolicy
 
@@ -30,40 +29,44 @@ Duration = str | float | timedelta
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 LONGEST_S = 366 * 86400.0
 MOST_TIMES = 100
+MOST_REPEATS = 1000
+MOST_FIELDS = 50
+LONGEST_NAME = 200
 _TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 
 
-def seconds(duration: Duration, what: str = "a duration") -> float:
-    """The number of seconds, to the millisecond."""
-    match duration:
-        case timedelta():
-            found = duration.total_seconds()
-        case bool():
-            raise BadPolicy(f'{what} is written as "30s", "5m", "1h" or "1d", not {duration!r}')
-        case int() | float():
-            found = float(duration)
-        case str() if (read := _TEXT.fullmatch(duration.strip())) is not None:
-            found = float(read[1]) * SECONDS[read[2]]
-        case _:
-            raise BadPolicy(f'{what} is written as "30s", "5m", "1h" or "1d", not {duration!r}')
-    if not math.isfinite(found) or not 0 <= found <= LONGEST_S:
-        raise BadPolicy(f"{what} is from 0 to 366 days, not {duration!r}")
-    return round(found, 3)
+@dataclass(frozen=True, slots=True)
+class Isolate:
+    """A case for a person."""
+
+    kind = "isolate"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"policy": self.kind}
 
 
-def spelled(duration_s: float) -> str:
-    """The shortest way to write it: `90s`, `5m`."""
-    ms = round(duration_s * 1000)
-    for unit in ("d", "h", "m", "s"):
-        whole = round(SECONDS[unit] * 1000)
-        if ms and ms % whole == 0:
-            return f"{ms // whole}{unit}"
-    return f"{ms}ms"
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """Counted and kept, but shown to nobody, until a time; a named person has approved that."""
+
+    approved_by: str
+    until: datetime
+
+    kind = "ignore"
+
+    def is_over(self, now: datetime) -> bool:
+        return now >= self.until
+
+    def to_json(self) -> dict[str, Any]:
+        return {"policy": self.kind, "approved_by": self.approved_by, "until": self.until.isoformat()}
+
+
+Then = Isolate | Ignore  # what comes after the last try
 
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """The waits before the first, second … repeat, in seconds; and how they were said."""
+    """The waits before the first, second … repeat, in seconds; and how they were written."""
 
     kind: str
     waits_s: tuple[float, ...]
@@ -82,7 +85,7 @@ class Delays:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Raises `BadPolicy` for what is none."""
+        """The delays that `to_json` has written; raises `BadPolicy` for anything else."""
         rest = dict(stored)
         kind = rest.pop("kind", None)
         maker = _MAKERS.get(kind) if isinstance(kind, str) else None
@@ -93,95 +96,6 @@ class Delays:
         except TypeError as error:
             raise BadPolicy(f"{kind} delays: {error}") from error
         return cls(made.kind, made.waits_s, made.said)
-
-
-def constant(delay: Duration, *, times: int) -> Delays:
-    """The same wait each time."""
-    wait = seconds(delay, "the delay")
-    return _made("constant", [wait] * _checked(times), delay=spelled(wait), times=times)
-
-
-def linear(delay: Duration, *, times: int) -> Delays:
-    """Once the delay, then twice, three times …"""
-    first = seconds(delay, "the delay")
-    waits = [first * number for number in range(1, _checked(times) + 1)]
-    return _made("linear", waits, delay=spelled(first), times=times)
-
-
-def exponential(delay: Duration, *, factor: float = 2, times: int, maximum: Duration | None = None) -> Delays:
-    """Each wait is the one before times the factor, up to a maximum."""
-    first = seconds(delay, "the delay")
-    if type(factor) not in (int, float) or not 1 <= factor <= 100:
-        raise BadPolicy(f"the factor of exponential delays is from 1 to 100, not {factor!r}")
-    most = LONGEST_S if maximum is None else seconds(maximum, "the maximum")
-    if most < first:
-        raise BadPolicy(f"the maximum ({maximum}) is shorter than the first delay ({delay})")
-    waits = [min(first * factor**number, most) for number in range(_checked(times))]
-    said = {"delay": spelled(first), "factor": factor, "times": times}
-    return _made("exponential", waits, **said, **({} if maximum is None else {"maximum": spelled(most)}))
-
-
-def delays(delays: Sequence[Duration]) -> Delays:
-    """These, one after the other."""
-    if isinstance(delays, str) or not isinstance(delays, Sequence):
-        raise BadPolicy(f'delays are a list, such as ["5s", "1m"], not {delays!r}')
-    waits = [seconds(each, "a delay") for each in delays]
-    _checked(len(waits))
-    return _made("delays", waits, delays=[spelled(wait) for wait in waits])
-
-
-def _checked(times: int) -> int:
-    if type(times) is not int or not 1 <= times <= MOST_TIMES:
-        raise BadPolicy(f"times is from 1 to {MOST_TIMES}, not {times!r}")
-    return times
-
-
-def _made(kind: str, waits: Sequence[float], **said: Any) -> Delays:
-    if max(waits) > LONGEST_S:
-        raise BadPolicy(f"the longest delay would be {max(waits) / 86400:.0f} days; the most is 366: give a maximum")
-    return Delays(kind, tuple(round(wait, 3) for wait in waits), tuple(said.items()))
-
-
-_MAKERS: Mapping[str, Callable[..., Delays]] = {
-    "constant": constant,
-    "linear": linear,
-    "exponential": exponential,
-    "delays": delays,
-}
-
-
-MOST_REPEATS = 1000
-MOST_FIELDS = 50
-LONGEST_NAME = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Isolate:
-    """A case for a person."""
-
-    kind = "isolate"
-
-    def to_json(self) -> dict[str, Any]:
-        return {"policy": self.kind}
-
-
-@dataclass(frozen=True, slots=True)
-class Ignore:
-    """Counted and kept, but in front of nobody, until a time; a named person has approved that."""
-
-    approved_by: str
-    until: datetime
-
-    kind = "ignore"
-
-    def is_over(self, now: datetime) -> bool:
-        return now >= self.until
-
-    def to_json(self) -> dict[str, Any]:
-        return {"policy": self.kind, "approved_by": self.approved_by, "until": self.until.isoformat()}
-
-
-Then = Isolate | Ignore  # what comes after the last try
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +172,7 @@ def isolate() -> Isolate:
 
 
 def ignore(*, approved_by: str, until: str | date | datetime) -> Ignore:
-    """Put it in front of nobody until that time; a date counts to its end, in UTC. Then it is isolated again."""
+    """Show it to nobody until that time; a date counts to its end, in UTC. Then it is isolated again."""
     name = approved_by.strip() if _is_text(approved_by) else ""
     if not 0 < len(name) <= LONGEST_NAME:
         raise BadPolicy('ignore needs the person who approved it: approved_by="Ann Lee"')
@@ -297,6 +211,41 @@ def salvage(*fields: str, then: Said = isolate) -> Salvage:
     return Salvage(tuple(fields), _fallback(then))
 
 
+def constant(delay: Duration, *, times: int) -> Delays:
+    """The same wait each time."""
+    wait = seconds(delay, "the delay")
+    return _made("constant", [wait] * _checked(times), delay=spelled(wait), times=times)
+
+
+def linear(delay: Duration, *, times: int) -> Delays:
+    """Once the delay, then twice, three times …"""
+    first = seconds(delay, "the delay")
+    waits = [first * number for number in range(1, _checked(times) + 1)]
+    return _made("linear", waits, delay=spelled(first), times=times)
+
+
+def exponential(delay: Duration, *, factor: float = 2, times: int, maximum: Duration | None = None) -> Delays:
+    """Each wait is the one before times the factor, up to a maximum."""
+    first = seconds(delay, "the delay")
+    if type(factor) not in (int, float) or not 1 <= factor <= 100:
+        raise BadPolicy(f"the factor of exponential delays is from 1 to 100, not {factor!r}")
+    most = LONGEST_S if maximum is None else seconds(maximum, "the maximum")
+    if most < first:
+        raise BadPolicy(f"the maximum ({maximum}) is shorter than the first delay ({delay})")
+    waits = [min(first * factor**number, most) for number in range(_checked(times))]
+    said = {"delay": spelled(first), "factor": factor, "times": times}
+    return _made("exponential", waits, **said, **({} if maximum is None else {"maximum": spelled(most)}))
+
+
+def delays(delays: Sequence[Duration]) -> Delays:
+    """These, one after the other."""
+    if isinstance(delays, str) or not isinstance(delays, Sequence):
+        raise BadPolicy(f'delays are a list, such as ["5s", "1m"], not {delays!r}')
+    waits = [seconds(each, "a delay") for each in delays]
+    _checked(len(waits))
+    return _made("delays", waits, delays=[spelled(wait) for wait in waits])
+
+
 def described(policy: Policy) -> str:
     """A policy in a few words: `repeat after 1m, 2m, 4m, then isolate`."""
     match policy:
@@ -315,7 +264,7 @@ def described(policy: Policy) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which errors a rule is for: all that is given must fit."""
+    """The errors that a rule is about: every condition must fit."""
 
     step: str | None = None
     code: int | None = None
@@ -330,7 +279,7 @@ class Match:
         exception: str | type[BaseException] | None = None,
         where: str | None = None,
     ) -> Self:
-        """Raises `BadPolicy` for what no error can have."""
+        """Checked conditions; raises `BadPolicy` for one that no error can meet."""
         if isinstance(exception, type):
             exception = exception.__qualname__
         for name, text in (("step", step), ("exception", exception)):
@@ -350,7 +299,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What is done about which errors."""
+    """A rule: what is done about which errors."""
 
     policy: Policy
     match: Match = field(default_factory=Match)
@@ -364,7 +313,7 @@ class Rule:
 
     @classmethod
     def from_json(cls, stored: Any) -> Self:
-        """Raises `BadPolicy` for what is no rule."""
+        """The rule that `to_json` has written; raises `BadPolicy` for anything else."""
         said = _object(stored, "a rule")
         match = {name: said.pop(name) for name in ("step", "code", "exception", "where") if name in said}
         return cls(policy_from_json(said), Match.of(**match))
@@ -387,35 +336,32 @@ def policy_from_json(stored: Any) -> Policy:
         raise BadPolicy(f"{kind}: {str(error).replace('()', '')}") from error
 
 
-def _repeat_after(delays: Any = None, **rest: Any) -> RepeatAfter:
-    return repeat_after(Delays.from_json(_object(delays, "delays")), **rest)
+def seconds(duration: Duration, what: str = "a duration") -> float:
+    """The number of seconds, to the millisecond."""
+    match duration:
+        case timedelta():
+            found = duration.total_seconds()
+        case bool():
+            raise BadPolicy(f'{what} is written as "30s", "5m", "1h" or "1d", not {duration!r}')
+        case int() | float():
+            found = float(duration)
+        case str() if (read := _TEXT.fullmatch(duration.strip())) is not None:
+            found = float(read[1]) * SECONDS[read[2]]
+        case _:
+            raise BadPolicy(f'{what} is written as "30s", "5m", "1h" or "1d", not {duration!r}')
+    if not math.isfinite(found) or not 0 <= found <= LONGEST_S:
+        raise BadPolicy(f"{what} is from 0 to 366 days, not {duration!r}")
+    return round(found, 3)
 
 
-def _salvage(fields: Any = (), **rest: Any) -> Salvage:
-    if not isinstance(fields, list | tuple):
-        raise BadPolicy(f'salvage: fields is a list, such as ["phone"], not {fields!r}')
-    return salvage(*fields, **rest)
-
-
-_READERS: Mapping[str, Callable[..., Policy]] = {
-    "ignore": ignore,
-    "isolate": isolate,
-    "repeat": repeat,
-    "repeat_after": _repeat_after,
-    "correct": correct,
-    "salvage": _salvage,
-}
-
-
-def _is_text(value: Any) -> bool:
-    """Asked of what comes from files, whatever its type is said to be."""
-    return isinstance(value, str)
-
-
-def _object(stored: Any, what: str) -> dict[str, Any]:
-    if not isinstance(stored, Mapping):
-        raise BadPolicy(f"{what} is a table of names and values, not {stored!r}")
-    return {str(name): value for name, value in stored.items()}
+def spelled(duration_s: float) -> str:
+    """The shortest way to write it: `90s`, `5m`."""
+    ms = round(duration_s * 1000)
+    for unit in ("d", "h", "m", "s"):
+        whole = round(SECONDS[unit] * 1000)
+        if ms and ms % whole == 0:
+            return f"{ms // whole}{unit}"
+    return f"{ms}ms"
 
 
 def _policy(said: Said) -> Policy:
@@ -441,7 +387,7 @@ def _fallback(said: Said) -> Fallback:
 
 def _end(until: str | date | datetime) -> datetime:
     try:
-        end = _parsed(until) if isinstance(until, str) else until
+        end = parse_date_or_time(until) if isinstance(until, str) else until
     except ValueError as error:
         raise BadPolicy(f'ignore: until="2027-01-31" or a time with its zone, not {until!r}') from error
     if isinstance(end, datetime):
@@ -453,5 +399,52 @@ def _end(until: str | date | datetime) -> datetime:
     raise BadPolicy(f'ignore: until="2027-01-31" or a time with its zone, not {until!r}')
 
 
-def _parsed(text: str) -> date | datetime:
-    return date.fromisoformat(text) if len(text) == len("2027-01-31") else datetime.fromisoformat(text)
+def _checked(times: int) -> int:
+    if type(times) is not int or not 1 <= times <= MOST_TIMES:
+        raise BadPolicy(f"times is from 1 to {MOST_TIMES}, not {times!r}")
+    return times
+
+
+def _made(kind: str, waits: Sequence[float], **said: Any) -> Delays:
+    if max(waits) > LONGEST_S:
+        raise BadPolicy(f"the longest delay would be {max(waits) / 86400:.0f} days; the most is 366: give a maximum")
+    return Delays(kind, tuple(round(wait, 3) for wait in waits), tuple(said.items()))
+
+
+_MAKERS: Mapping[str, Callable[..., Delays]] = {
+    "constant": constant,
+    "linear": linear,
+    "exponential": exponential,
+    "delays": delays,
+}
+
+
+def _repeat_after(delays: Any = None, **rest: Any) -> RepeatAfter:
+    return repeat_after(Delays.from_json(_object(delays, "delays")), **rest)
+
+
+def _salvage(fields: Any = (), **rest: Any) -> Salvage:
+    if not isinstance(fields, list | tuple):
+        raise BadPolicy(f'salvage: fields is a list, such as ["phone"], not {fields!r}')
+    return salvage(*fields, **rest)
+
+
+_READERS: Mapping[str, Callable[..., Policy]] = {
+    "ignore": ignore,
+    "isolate": isolate,
+    "repeat": repeat,
+    "repeat_after": _repeat_after,
+    "correct": correct,
+    "salvage": _salvage,
+}
+
+
+def _object(stored: Any, what: str) -> dict[str, Any]:
+    if not isinstance(stored, Mapping):
+        raise BadPolicy(f"{what} is a table of names and values, not {stored!r}")
+    return {str(name): value for name, value in stored.items()}
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value from a file is text, whatever its declared type."""
+    return isinstance(value, str)

@@ -170,7 +170,7 @@ def test_hostile_names_are_only_names(home, make, name, write):
     assert write(sink, handed, handed) == []
     assert home.sql(f"select {quoted(name + 'x')} from {quoted(name)}") == [(hostile_value,)]
     tables = sink.open()
-    assert (tables.count(name), tables.duplicates(name), tables.existing(name, ids(2))) == (1, 0, {ids(1)[0]: 0})
+    assert (tables.count(name), list(tables.scan(name))) == (1, [(ids(1)[0], 0)])
     tables.close()
 
 
@@ -197,26 +197,13 @@ def test_many_rows_in_portions(home, make, monkeypatch, write):
     assert write(make(), handed) == []
     tables = make().open()
     assert tables.count("orders") == many
-    assert tables.duplicates("orders") == 0
     assert sorted(tables.scan("orders")) == list(zip(ids(many), range(many), strict=True))
-    assert tables.existing("orders", ids(2_000, many - 1_000)) == {
-        id: n for n, id in enumerate(ids(many)) if n >= many - 1_000
-    }
-    tables.close()
-
-
-def test_duplicates_are_seen(home, make, write):
-    sink = make(mode="upsert")
-    assert write(sink, deliveries([{"n": 1}, {"n": 2}], delivery_ids=ids(1) * 2)) == []
-    tables = sink.open()
-    assert tables.duplicates("orders") == 1
     tables.close()
 
 
 def test_a_missing_table_is_an_empty_one(make):
     tables = make().open()
-    assert (tables.count("none"), tables.duplicates("none"), tables.existing("none", ids(1))) == (0, 0, {})
-    assert list(tables.scan("none")) == []
+    assert (tables.count("none"), list(tables.scan("none"))) == (0, [])
     tables.close()
 
 

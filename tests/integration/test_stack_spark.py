@@ -39,7 +39,7 @@ from towpath.core import os_processes as processes
 secret = "".join(["not", "for", "everybody"])
 conf = {"spark.authenticate": "true", "spark.authenticate.secret": secret}
 session = build_session(SparkSettings(master="local[1]", conf=conf))
-running = [processes.find(int(path.name)) for path in processes.PROC.glob("[0-9]*")]
+running = [processes.find_process(int(path.name)) for path in processes.PROC.glob("[0-9]*")]
 print(session.sparkContext.getConf().get("spark.authenticate.secret") == secret)
 print([it for it in running if it is not None and it.is_marked(secret)])
 session.stop()

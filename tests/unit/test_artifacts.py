@@ -16,7 +16,6 @@ import pytest
 
 from towpath.errors import FetchFailed
 from towpath.spark import artifacts
-from towpath.spark import artifacts as ivy
 from towpath.spark.artifacts import SETS, Artifact, Coordinates, FetchProgress, fetch, is_fetched, read_lock
 from towpath.spark.java import Java
 from towpath.testing.clock import wait_until
@@ -65,7 +64,7 @@ class Registry:
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(ivy, "ivy_jar", lambda: Path("ivy.jar"))
+    monkeypatch.setattr(artifacts, "ivy_jar", lambda: Path("ivy.jar"))
     monkeypatch.setattr(artifacts, "read_lock", lambda name: [locked(*item) for item in CONTENTS.items()])
     directory, program, runs = tmp_path / "registry", tmp_path / "java", tmp_path / "runs"
     directory.mkdir()

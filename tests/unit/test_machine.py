@@ -46,7 +46,7 @@ def test_of_who_did_not_say_when_it_began_nothing_is_known() -> None:
 
 
 def test_where_the_kernel_cannot_be_asked_nothing_is_known(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    monkeypatch.setattr(machine, "_PROC", tmp_path)
+    monkeypatch.setattr(machine, "PROC", tmp_path)
     machine.machine.cache_clear()
     try:
         assert machine.me() == ("", os.getpid(), "")

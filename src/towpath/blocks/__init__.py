@@ -1,1 +1,1 @@
-"""Block rules; below access, because workers and the gateway ask them."""
+"""Block rules: which records are kept out, and why. Below access, because Spark workers and the gateway ask them."""

@@ -1,8 +1,7 @@
-"""A block rule: which records it is for, and what becomes of them. Pure: it is asked at the gateway and in workers.
+"""A block rule: which records it is about, and what becomes of them. Pure: it is asked at the gateway and in workers.
 
-docs/reference/block-states.md is held equal to its states.
-
-The block rules that count for one piece of work: of those that fit a record the first decides. Pure.
+Of the rules in force that fit a record, the first decides (`BlockBarrier`). docs/reference/block-states.md is held
+equal to the states here.
 """
 
 from __future__ import annotations
@@ -30,20 +29,155 @@ SENDER = "sender"  # the header in which the gateway says who has sent a record
 REFUSED_LINE = b'["towpath-refused",'  # how the value of a line begins that the gateway has refused
 
 
-class BlockCandidates(Protocol):
-    """Records that rules are asked about, by row."""
+@dataclass(frozen=True, slots=True)
+class BlockBarrier:
+    """The rules that count for some work, in the order of their numbers. False when there are none."""
+
+    rules: tuple[BlockRule, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rules)
+
+    def for_topics(self, topics: Iterable[str]) -> Self:
+        """The rules that can be about records of these topics."""
+        known = {None, *topics}
+        return self._only(rule for rule in self.rules if rule.match.is_for_topics and rule.match.topic in known)
+
+    def for_sender(self, stream: str, user: str, topic: str) -> Self:
+        """The rules that can be about what this user sends for an input of a stream."""
+        mine = (rule for rule in self.rules if rule.match.is_from(stream, user))
+        return self._only(rule for rule in mine if rule.match.topic in (None, topic))
+
+    def _only(self, rules: Iterable[BlockRule]) -> Self:
+        return type(self)(tuple(rules))
+
+    def caught(self, records: BlockCandidates, rows: Sequence[int]) -> dict[int, BlockRule]:
+        """The rule that decides about each of these rows, of those that a rule is about."""
+        found: dict[int, BlockRule] = {}
+        parts: dict[int, Get] = {}
+        for rule in self.rules:
+            match = rule.match
+            for at in match.among(records, rows):
+                if at in found:
+                    continue
+                if match.needs_reading and at not in parts:
+                    parts[at] = _parts_of(records, at)
+                if not match.needs_reading or match.fits(parts[at]):
+                    found[at] = rule
+        return found
+
+    def caught_in_topics(self, records: BlockCandidates, but: str | None = None) -> dict[int, BlockRule]:
+        """The same for records of topics, except one topic: what comes back from the desk was let in before.
+
+        What the gateway has refused is on its way to the desk, and passes.
+        """
+        values, topics = records.values, records.topics
+        rows = [at for at, value in enumerate(values) if value is None or not value.startswith(REFUSED_LINE)]
+        return self.caught(records, rows if but is None else [at for at in rows if topics[at] != but])
+
+    def to_value(self) -> list[dict[str, Any]]:
+        return [rule.to_json() for rule in self.rules]
+
+    @classmethod
+    def of_value(cls, stored: Sequence[Mapping[str, Any]]) -> Self:
+        return cls(tuple(map(BlockRule.from_json, stored)))
+
+
+OPEN = BlockBarrier()  # nothing is kept out
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRule:
+    """A rule: which records it is about, what becomes of them, and why."""
+
+    number: int
+    action: BlockAction
+    match: BlockMatch
+    why: str
 
     @property
-    def topics(self) -> Sequence[str]: ...
+    def reason(self) -> str:
+        """The reason that is given for a record that it refuses."""
+        return f"block rule {self.number}: {self.why}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"number": self.number, "action": self.action, "why": self.why, **self.match.to_json()}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        said = dict(stored)
+        number, action, why = said.pop("number"), BlockAction(said.pop("action")), said.pop("why")
+        return cls(number, action, BlockMatch.of(**said), why)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMatch:
+    """The records that a rule is about: every condition must fit. Stream and user are known at the gateway only."""
+
+    stream: str | None = None
+    topic: str | None = None
+    sender: str | None = None
+    user: str | None = None
+    key: str | None = None
+    prefix: str | None = None  # of a key
+    where: Expression | None = None
+
+    @classmethod
+    def of(cls, *, where: str | None = None, **names: str | None) -> Self:
+        """A checked match; raises `BadBlock` for one that could match nothing, or everything."""
+        said = {name: text for name, text in names.items() if text is not None}
+        for name, text in said.items():
+            _check(name, text)
+        if not said and where is None:
+            raise BadBlock("say which records: by stream, topic, sender, user, key, prefix of a key, or an expression")
+        if "key" in said and "prefix" in said:
+            raise BadBlock("a rule is for one key or for keys that begin so, not for both")
+        return cls(**said, where=None if where is None else _parsed(where))
+
     @property
-    def keys(self) -> Sequence[bytes | None]: ...
+    def is_for_topics(self) -> bool:
+        """Whether it can be asked about a record in a topic."""
+        return self.stream is None and self.user is None
+
+    def is_from(self, stream: str, user: str) -> bool:
+        """Whether it can be about what this user sends for this stream."""
+        return self.stream in (None, stream) and self.user in (None, user)
+
+    def among(self, records: BlockCandidates, rows: Sequence[int]) -> Sequence[int]:
+        """The rows among these that have its topic and key, which can be told without reading a record."""
+        if self.topic is not None:
+            topics = records.topics
+            rows = [at for at in rows if topics[at] == self.topic]
+        if self.key is not None:
+            keys, wanted = records.keys, self.key.encode()
+            rows = [at for at in rows if keys[at] == wanted]
+        if self.prefix is not None:
+            keys, begin = records.keys, self.prefix.encode()
+            rows = [at for at in rows if (keys[at] or b"").startswith(begin)]
+        return rows
+
     @property
-    def values(self) -> Sequence[bytes | None]: ...
-    def headers(self, at: int) -> Headers: ...
+    def needs_reading(self) -> bool:
+        """Whether topic and key alone cannot decide."""
+        return self.sender is not None or self.where is not None
+
+    def fits(self, get: Get) -> bool:
+        """Whether a record of its topic and key is one that it is about; `get` gives the parts of the record."""
+        return (self.sender is None or get("headers").get(SENDER) == self.sender) and (
+            self.where is None or _holds(self.where, get)
+        )
+
+    def to_json(self) -> dict[str, str]:
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        said["where"] = None if self.where is None else self.where.text
+        return {name: text for name, text in said.items() if text is not None}
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {text}" for name, text in self.to_json().items())
 
 
 class BlockAction(StrEnum):
-    """What becomes of a record that a rule is for."""
+    """What becomes of a record that a rule is about."""
 
     REFUSE = "refuse"  # it becomes a case, with the rule as the reason
     IGNORE = "ignore"  # it is counted as blocked, and goes no further
@@ -78,98 +212,62 @@ MOVES: dict[BlockMove, BlockArrow] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BlockMatch:
-    """Which records a rule is for: all that is said must fit. Stream and user are known at the gateway only."""
-
-    stream: str | None = None
-    topic: str | None = None
-    sender: str | None = None
-    user: str | None = None
-    key: str | None = None
-    prefix: str | None = None  # of a key
-    where: Expression | None = None
-
-    @classmethod
-    def of(cls, *, where: str | None = None, **names: str | None) -> Self:
-        """Raises `BadBlock` for what could match nothing, or everything."""
-        said = {name: text for name, text in names.items() if text is not None}
-        for name, text in said.items():
-            _check(name, text)
-        if not said and where is None:
-            raise BadBlock("say which records: by stream, topic, sender, user, key, prefix of a key, or an expression")
-        if "key" in said and "prefix" in said:
-            raise BadBlock("a rule is for one key or for keys that begin so, not for both")
-        return cls(**said, where=None if where is None else _parsed(where))
+class BlockCandidates(Protocol):
+    """Records that rules are asked about, by row."""
 
     @property
-    def is_for_topics(self) -> bool:
-        """Whether it can be asked of a record in a topic."""
-        return self.stream is None and self.user is None
-
-    def is_from(self, stream: str, user: str) -> bool:
-        """Whether it can be about what this user sends for this stream."""
-        return self.stream in (None, stream) and self.user in (None, user)
-
-    def among(self, records: BlockCandidates, rows: Sequence[int]) -> Sequence[int]:
-        """Those of some rows that have its topic and its key: all that can be told without reading a record."""
-        if self.topic is not None:
-            topics = records.topics
-            rows = [at for at in rows if topics[at] == self.topic]
-        if self.key is not None:
-            keys, wanted = records.keys, self.key.encode()
-            rows = [at for at in rows if keys[at] == wanted]
-        if self.prefix is not None:
-            keys, begin = records.keys, self.prefix.encode()
-            rows = [at for at in rows if (keys[at] or b"").startswith(begin)]
-        return rows
-
+    def topics(self) -> Sequence[str]: ...
     @property
-    def needs_reading(self) -> bool:
-        """Whether topic and key alone do not tell."""
-        return self.sender is not None or self.where is not None
-
-    def fits(self, get: Get) -> bool:
-        """Whether a record of its topic and key is one that it is about; `get` gives the parts of the record."""
-        return (self.sender is None or get("headers").get(SENDER) == self.sender) and (
-            self.where is None or _holds(self.where, get)
-        )
-
-    def to_json(self) -> dict[str, str]:
-        said = {each.name: getattr(self, each.name) for each in fields(self)}
-        said["where"] = None if self.where is None else self.where.text
-        return {name: text for name, text in said.items() if text is not None}
-
-    def __str__(self) -> str:
-        return ", ".join(f"{name} {text}" for name, text in self.to_json().items())
+    def keys(self) -> Sequence[bytes | None]: ...
+    @property
+    def values(self) -> Sequence[bytes | None]: ...
+    def headers(self, at: int) -> Headers: ...
 
 
 @dataclass(frozen=True, slots=True)
-class BlockRule:
-    """What becomes of which records, and why."""
+class OneRecord:
+    """A single record, to be asked about."""
 
-    number: int
-    action: BlockAction
-    match: BlockMatch
-    why: str
-
-    @property
-    def reason(self) -> str:
-        """What is said about a record that it refuses."""
-        return f"block rule {self.number}: {self.why}"
-
-    def to_json(self) -> dict[str, Any]:
-        return {"number": self.number, "action": self.action, "why": self.why, **self.match.to_json()}
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    said: Headers = ()
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        said = dict(stored)
-        number, action, why = said.pop("number"), BlockAction(said.pop("action")), said.pop("why")
-        return cls(number, action, BlockMatch.of(**said), why)
+    def of(cls, record: LogRecord) -> Self:
+        return cls(record.topic, record.key, record.value, record.headers)
+
+    @property
+    def topics(self) -> Sequence[str]:
+        return (self.topic,)
+
+    @property
+    def keys(self) -> Sequence[bytes | None]:
+        return (self.key,)
+
+    @property
+    def values(self) -> Sequence[bytes | None]:
+        return (self.value,)
+
+    def headers(self, at: int) -> Headers:
+        return self.said
 
 
-def parts_of(records: BlockCandidates, at: int) -> Get:
-    """What gives the parts of a record. Each is read once, and only when a rule needs it."""
+class LogRecord(Protocol):
+    """A record as the log gives it."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
+
+
+def _parts_of(records: BlockCandidates, at: int) -> Get:
+    """A function that gives the parts of a record. Each is read once, and only when a rule needs it."""
 
     @cache
     def get(name: str) -> Any:
@@ -221,102 +319,3 @@ def _body(value: bytes | None) -> Any:
         return orjson.loads(value)
     except orjson.JSONDecodeError as error:
         raise NotApplicable from error
-
-
-@dataclass(frozen=True, slots=True)
-class BlockBarrier:
-    """Some rules, in the order of their numbers. Without one it stands open: ask `if barrier` first."""
-
-    rules: tuple[BlockRule, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.rules)
-
-    def for_topics(self, topics: Iterable[str]) -> Self:
-        """Those that can be about records of these topics."""
-        known = {None, *topics}
-        return self._only(rule for rule in self.rules if rule.match.is_for_topics and rule.match.topic in known)
-
-    def for_sender(self, stream: str, user: str, topic: str) -> Self:
-        """Those that can be about what this user sends for an input of a stream."""
-        mine = (rule for rule in self.rules if rule.match.is_from(stream, user))
-        return self._only(rule for rule in mine if rule.match.topic in (None, topic))
-
-    def _only(self, rules: Iterable[BlockRule]) -> Self:
-        return type(self)(tuple(rules))
-
-    def caught(self, records: BlockCandidates, rows: Sequence[int]) -> dict[int, BlockRule]:
-        """The rule that decides about each of these rows, of those that a rule is about."""
-        found: dict[int, BlockRule] = {}
-        parts: dict[int, Get] = {}
-        for rule in self.rules:
-            match = rule.match
-            for at in match.among(records, rows):
-                if at in found:
-                    continue
-                if match.needs_reading and at not in parts:
-                    parts[at] = parts_of(records, at)
-                if not match.needs_reading or match.fits(parts[at]):
-                    found[at] = rule
-        return found
-
-    def caught_in_topics(self, records: BlockCandidates, but: str | None = None) -> dict[int, BlockRule]:
-        """The same of records of topics, but for those of one topic: what comes back from the desk was taken before.
-
-        What the gateway has refused is on its way to the desk, and passes.
-        """
-        values, topics = records.values, records.topics
-        rows = [at for at, value in enumerate(values) if value is None or not value.startswith(REFUSED_LINE)]
-        return self.caught(records, rows if but is None else [at for at in rows if topics[at] != but])
-
-    def to_value(self) -> list[dict[str, Any]]:
-        return [rule.to_json() for rule in self.rules]
-
-    @classmethod
-    def of_value(cls, stored: Sequence[Mapping[str, Any]]) -> Self:
-        return cls(tuple(map(BlockRule.from_json, stored)))
-
-
-OPEN = BlockBarrier()  # nothing is kept out
-
-
-class LogRecord(Protocol):
-    """A record as the log gives it."""
-
-    @property
-    def topic(self) -> str: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Headers: ...
-
-
-@dataclass(frozen=True, slots=True)
-class OneRecord:
-    """A single record, to be asked about."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    said: Headers = ()
-
-    @classmethod
-    def of(cls, record: LogRecord) -> Self:
-        return cls(record.topic, record.key, record.value, record.headers)
-
-    @property
-    def topics(self) -> Sequence[str]:
-        return (self.topic,)
-
-    @property
-    def keys(self) -> Sequence[bytes | None]:
-        return (self.key,)
-
-    @property
-    def values(self) -> Sequence[bytes | None]:
-        return (self.value,)
-
-    def headers(self, at: int) -> Headers:
-        return self.said

@@ -1,4 +1,6 @@
-"""The client of a gateway: files in, results out, whatever breaks in between. Imports only the core; starts at once.
+"""The client of a gateway: files in, results out, whatever breaks in between.
+
+Needs the standard library, errors, the clock and crash points only, so that it starts at once.
 
 How a file gets in, and what a crash between any two acts leaves:
 
@@ -10,7 +12,7 @@ How a file gets in, and what a crash between any two acts leaves:
 5. Chunks are sent from there. A chunk whose answer was lost is sent again, and the server takes nothing of it twice.
 6. Each sender says how many bytes there were, and their crc32; the server refuses when it has others.
 
-And how results get out (`receiving.py`):
+And how results get out (`receiver.py`):
 
 1. Rows behind the cursor are asked for and appended to a file, which is synced.
 2. The state file gets the file's length and the cursor behind the rows, by rename. Killed before, the next one cuts the

@@ -53,7 +53,7 @@ class Client:
         self.server = server
         self._address = ServerAddress(server, ca_file, plain_http)
         self._key = key if isinstance(key, ClientKey) else ClientKey(key)
-        self._manners = RetryPolicy(first_wait_s, longest_wait_s, give_up_after_s)
+        self._retry_policy = RetryPolicy(first_wait_s, longest_wait_s, give_up_after_s)
         self._timeout_s = timeout_s
         self.stop = stop or threading.Event()
         self._on_wait = on_wait
@@ -61,15 +61,15 @@ class Client:
     @contextmanager
     def wire(self, on_wait: Waiting | None = None) -> Iterator[GatewayProtocol]:
         """A connection of its own, for one thread."""
-        patience = RetryTimer(self._manners, self.stop, on_wait or self._on_wait)
-        wire = GatewayProtocol(Connection(self._address, self._timeout_s), self._key, patience)
+        retries = RetryTimer(self._retry_policy, self.stop, on_wait or self._on_wait)
+        wire = GatewayProtocol(Connection(self._address, self._timeout_s), self._key, retries)
         try:
             yield wire
         finally:
             wire.close()
 
     def open(self, stream: str, senders: Sequence[NewSender], label: str = "", upload: str | None = None) -> Upload:
-        """A new upload. With an id of yours (a UUID) it may be asked for again, and is opened once."""
+        """Open an upload. With an id of yours (a UUID) the call may be repeated, and opens one."""
         with self.wire() as wire:
             return wire.open(stream, senders, label, upload or str(uuid4()))
 
@@ -83,7 +83,7 @@ class Client:
         on_sent: OnSent = watch_nothing,
         on_wait: Waiting | None = None,
     ) -> Sent:
-        """Everything of the source that the server does not have yet, and that this is the end of it."""
+        """Send everything of the source that the server does not have yet, and then that this is the end."""
         with self.wire(on_wait) as wire:
             return SendRun(wire, upload, sender, source, zip=zip, on_sent=on_sent).run()
 
@@ -92,7 +92,7 @@ class Client:
             return wire.status(upload)
 
     def abort(self, upload: str, why: str) -> Upload:
-        """Give it up; what was taken stays accounted for, and nothing more is."""
+        """Give the upload up: what the server has taken stays accounted for, and it takes no more."""
         with self.wire() as wire:
             return wire.abort(upload, why)
 
@@ -112,7 +112,7 @@ class Client:
                 if page.is_end:
                     return
                 if not page.lines:
-                    wire.patience.pause(pause_s)
+                    wire.retries.pause(pause_s)
                     pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     def acknowledge(self, upload: str, query: str, cursor: str) -> None:

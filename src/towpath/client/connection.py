@@ -1,10 +1,7 @@
-"""Where a server is, and how to talk to it.
+"""One connection to a server: its address, the API key, and what an answer means that is no success.
 
-One connection to a server: a question, an answer, or nothing is known.
-
-The API key with which a client shows who it is: from a variable or a file, never from a command line.
-
-What an answer that is no success means: later, never, or somebody else's.
+A request gets an answer, or nothing is known (`Cut`). An answer that is no success means later (`Later`), never, or
+that another client has taken over. The key comes from a variable or a file, never from a command line.
 """
 
 from __future__ import annotations
@@ -27,94 +24,18 @@ from towpath.errors import BadSettings, BadValue, GatewayRefused, SenderReplaced
 
 PREFIX = "/gateway/v1"
 CONNECT_TIMEOUT_S = 10.0
-
-
-@dataclass(frozen=True)
-class ServerAddress:
-    """A server's address, checked. A key is sent in the clear only within this machine, or where it is asked for."""
-
-    url: str
-    ca_file: Path | None = None
-    is_plain_allowed: bool = False
-    prefix: str = PREFIX  # of the paths that are asked for
-
-    def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-            raise BadValue(f"{self.url!r} is no address of a server; it looks like https://towpath.example.org")
-        if parts.username is not None or parts.password is not None:
-            raise BadValue("the address of a server holds no password: the key comes from TOWPATH_KEY or --key-file")
-        try:
-            _ = parts.port
-        except ValueError:
-            raise BadValue(f"{self.url!r}: the port is not a number from 1 to 65535") from None
-        if parts.scheme == "http" and not self.is_plain_allowed and not _is_loopback(parts.hostname):
-            raise BadValue(
-                f"{self.url}: over http others on the way could read the key; use https, or say --plain-http where "
-                "the way is safe"
-            )
-        _ = self._tls
-
-    @property
-    def path(self) -> str:
-        """What stands before every path that is asked for."""
-        return urlsplit(self.url).path.rstrip("/") + self.prefix
-
-    def connection(self) -> http.client.HTTPConnection:
-        """One that is not open yet."""
-        parts = urlsplit(self.url)
-        host = parts.hostname or ""
-        if self._tls is None:
-            return http.client.HTTPConnection(host, parts.port, timeout=CONNECT_TIMEOUT_S)
-        return http.client.HTTPSConnection(host, parts.port, timeout=CONNECT_TIMEOUT_S, context=self._tls)
-
-    @cached_property
-    def _tls(self) -> ssl.SSLContext | None:
-        if urlsplit(self.url).scheme == "http":
-            return None
-        try:
-            return ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
-        except (OSError, ssl.SSLError) as error:
-            raise BadValue(f"the certificates of {self.ca_file} cannot be read: {error.strerror or error}") from error
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 ANSWER_TIMEOUT_S = 60.0
 IDLE_S = 3.0  # a server closes connections that nobody uses; ours is then the older one
 MOST_ANSWER_BYTES = 64 << 20
+LONGEST_RETRY_AFTER_S = 3600.0
+VARIABLE = "TOWPATH_KEY"
 
-
-class Later(Exception):
-    """The same question may get another answer in a while. The text says why."""
-
-    def __init__(self, why: str, at_least_s: float = 0.0) -> None:
-        super().__init__(why)
-        self.at_least_s = at_least_s
-
-
-class Cut(Later):
-    """No answer came: what was asked has been done, or not."""
-
-
-class Unreachable(Cut):
-    """There is no connection: nothing was asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class HttpAnswer:
-    """What a server said."""
-
-    status: int
-    headers: Mapping[str, str]  # names in small letters
-    body: bytes
+LATER = frozenset({425, 429, 502, 503, 504})
+FAULT = 500
+TOO_SLOW = 408
+REPLACED = "session_replaced"
+RUNNING = "request_running"  # the same request, sent by us before, is still being worked on
+CUT_OFF = "cut_off"
 
 
 class Connection:
@@ -128,9 +49,9 @@ class Connection:
 
     def ask(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> HttpAnswer:
         """The answer to one request; `Cut` when there is none."""
-        way = self._ready()
+        connection = self._ready()
         try:
-            return self._ask(way, method, path, body, headers)
+            return self._ask(connection, method, path, body, headers)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             raise Cut(_said(error)) from error
@@ -164,12 +85,12 @@ class Connection:
         return made
 
     def _ask(
-        self, way: http.client.HTTPConnection, method: str, path: str, body: bytes, headers: Mapping[str, str]
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: bytes, headers: Mapping[str, str]
     ) -> HttpAnswer:
-        # A server that refuses a body may close before it has read all of it; why, it has said before.
+        # A server that refuses a body may close before it has read all of it; it has said why before.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            way.request(method, self._address.path + path, body, dict(headers))
-        got = way.getresponse()
+            connection.request(method, self._address.path + path, body, dict(headers))
+        got = connection.getresponse()
         read = _whole(got)
         self._used_at = time.monotonic()
         if got.will_close:
@@ -177,29 +98,78 @@ class Connection:
         return HttpAnswer(got.status, {name.lower(): value for name, value in got.getheaders()}, read)
 
 
-def _whole(got: http.client.HTTPResponse) -> bytes:
-    """The body; an error when it was cut off, for half of the rows would pass for all of them."""
-    if got.length is not None and got.length > MOST_ANSWER_BYTES:
-        raise OSError(f"an answer of more than {MOST_ANSWER_BYTES:,} bytes")
-    if got.length is None and not got.chunked and got.status < 300:
-        raise OSError("an answer that does not say where it ends")
-    return got.read()  # given a number of bytes, it would not mind that there are fewer
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """The answer of a server."""
+
+    status: int
+    headers: Mapping[str, str]  # names in small letters
+    body: bytes
 
 
-def _said(error: Exception) -> str:
-    """What went wrong, without anything of the request: it carries the key."""
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, ssl.SSLError):
-        return f"what answers there does not speak TLS as this machine does ({error.reason or error}); is it http?"
-    if isinstance(error, http.client.IncompleteRead):
-        return "the answer was cut off"
-    if isinstance(error, http.client.RemoteDisconnected):
-        return "the connection was closed without an answer"
-    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+class Later(Exception):
+    """The same question may get another answer in a while. The text says why."""
+
+    def __init__(self, why: str, at_least_s: float = 0.0) -> None:
+        super().__init__(why)
+        self.at_least_s = at_least_s
 
 
-VARIABLE = "TOWPATH_KEY"
+class Cut(Later):
+    """No answer came: what was asked has been done, or not."""
+
+
+class Unreachable(Cut):
+    """There is no connection: nothing was asked."""
+
+
+@dataclass(frozen=True)
+class ServerAddress:
+    """A server's address, checked. A key is sent in the clear only within this machine, or where it is asked for."""
+
+    url: str
+    ca_file: Path | None = None
+    is_plain_allowed: bool = False
+    prefix: str = PREFIX  # of the paths that are asked for
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise BadValue(f"{self.url!r} is no address of a server; it looks like https://towpath.example.org")
+        if parts.username is not None or parts.password is not None:
+            raise BadValue("the address of a server holds no password: the key comes from TOWPATH_KEY or --key-file")
+        try:
+            _ = parts.port
+        except ValueError:
+            raise BadValue(f"{self.url!r}: the port is not a number from 1 to 65535") from None
+        if parts.scheme == "http" and not self.is_plain_allowed and not _is_loopback(parts.hostname):
+            raise BadValue(
+                f"{self.url}: over http others on the way could read the key; use https, or say --plain-http where "
+                "the way is safe"
+            )
+        _ = self._tls
+
+    @property
+    def path(self) -> str:
+        """The prefix of every path that is asked for."""
+        return urlsplit(self.url).path.rstrip("/") + self.prefix
+
+    def connection(self) -> http.client.HTTPConnection:
+        """One that is not open yet."""
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        if self._tls is None:
+            return http.client.HTTPConnection(host, parts.port, timeout=CONNECT_TIMEOUT_S)
+        return http.client.HTTPSConnection(host, parts.port, timeout=CONNECT_TIMEOUT_S, context=self._tls)
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext | None:
+        if urlsplit(self.url).scheme == "http":
+            return None
+        try:
+            return ssl.create_default_context(cafile=None if self.ca_file is None else str(self.ca_file))
+        except (OSError, ssl.SSLError) as error:
+            raise BadValue(f"the certificates of {self.ca_file} cannot be read: {error.strerror or error}") from error
 
 
 class ClientKey:
@@ -225,56 +195,13 @@ class ClientKey:
 def find_key(file: Path | None) -> ClientKey:
     """The key of that file, otherwise the one of the variable."""
     if file is not None:
-        return ClientKey(_read(file))
+        return ClientKey(_read_key(file))
     found = os.environ.get(VARIABLE, "").strip()
     if not found:
         raise BadSettings(
             f"there is no key: put it into the variable {VARIABLE}, or into a file and say --key-file FILE"
         )
     return ClientKey(found)
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSettings(f"the key cannot be read from {file}: {getattr(error, 'strerror', None) or error}") from error
-
-
-LATER = frozenset({425, 429, 502, 503, 504})
-FAULT = 500
-REPLACED = "session_replaced"
-RUNNING = "request_running"  # the same request, sent by us before, is still being worked on
-CUT_OFF = "cut_off"
-TOO_SLOW = 408
-LONGEST_RETRY_AFTER_S = 3600.0
-
-
-@dataclass(frozen=True, slots=True)
-class ServerRefusal:
-    """An error in the one shape that the gateway has for it, or what could be made of something else."""
-
-    status: int
-    code: str
-    message: str
-    details: Mapping[str, Any]
-
-    @classmethod
-    def read(cls, answer: HttpAnswer) -> ServerRefusal:
-        try:
-            said = json.loads(answer.body)["error"]
-            details = said["details"] if isinstance(said["details"], dict) else {}
-            return cls(answer.status, str(said["code"]), str(said["message"]), details)
-        except (ValueError, KeyError, TypeError):
-            return cls(answer.status, "", _of_another(answer), {})
-
-    def error(self) -> GatewayRefused | SenderReplaced:
-        if self.code == REPLACED:
-            return SenderReplaced(
-                f"{self.message}: another sender has taken over this part of the upload, with the same state file or "
-                "key. What was acknowledged is safe; end the other one if this one is to go on"
-            )
-        return GatewayRefused(self.status, self.code, self.message, self.details)
 
 
 def check(answer: HttpAnswer) -> HttpAnswer:
@@ -289,6 +216,55 @@ def check(answer: HttpAnswer) -> HttpAnswer:
     raise refusal.error()
 
 
+@dataclass(frozen=True, slots=True)
+class ServerRefusal:
+    """An error in the one shape that the gateway has for it, or as much as can be read from another server's."""
+
+    status: int
+    code: str
+    message: str
+    details: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, answer: HttpAnswer) -> ServerRefusal:
+        try:
+            said = json.loads(answer.body)["error"]
+            details = said["details"] if isinstance(said["details"], dict) else {}
+            return cls(answer.status, str(said["code"]), str(said["message"]), details)
+        except (ValueError, KeyError, TypeError):
+            return cls(answer.status, "", _message_of_stranger(answer), {})
+
+    def error(self) -> GatewayRefused | SenderReplaced:
+        if self.code == REPLACED:
+            return SenderReplaced(
+                f"{self.message}: another sender has taken over this part of the upload, with the same state file or "
+                "key. What was acknowledged is safe; end the other one if this one is to go on"
+            )
+        return GatewayRefused(self.status, self.code, self.message, self.details)
+
+
+def _whole(got: http.client.HTTPResponse) -> bytes:
+    """The body; an error when it was cut off, for half of the rows would pass for all of them."""
+    if got.length is not None and got.length > MOST_ANSWER_BYTES:
+        raise OSError(f"an answer of more than {MOST_ANSWER_BYTES:,} bytes")
+    if got.length is None and not got.chunked and got.status < 300:
+        raise OSError("an answer that does not say where it ends")
+    return got.read()  # given a number of bytes, it would not mind that there are fewer
+
+
+def _said(error: Exception) -> str:
+    """What went wrong, without anything of the request, since that carries the key."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ssl.SSLError):
+        return f"what answers there does not speak TLS as this machine does ({error.reason or error}); is it http?"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the answer was cut off"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return "the connection was closed without an answer"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 def _retry_after_s(answer: HttpAnswer) -> float:
     try:
         return min(max(0.0, float(answer.headers.get("retry-after", "0"))), LONGEST_RETRY_AFTER_S)
@@ -296,7 +272,23 @@ def _retry_after_s(answer: HttpAnswer) -> float:
         return 0.0  # a date: no server of ours says one
 
 
-def _of_another(answer: HttpAnswer) -> str:
+def _message_of_stranger(answer: HttpAnswer) -> str:
     if 300 <= answer.status < 400:
         return f"answered {answer.status} and points to {answer.headers.get('location', 'nowhere')}; give that address"
     return f"answered {answer.status}, and not as Towpath does; is that the right address?"
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _read_key(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSettings(f"the key cannot be read from {file}: {getattr(error, 'strerror', None) or error}") from error

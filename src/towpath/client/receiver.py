@@ -36,7 +36,7 @@ class ReceiveRun:
         self._state.check(upload, form)
 
     def run(self, queries: Sequence[str], wait: bool) -> list[ReceivedQuery]:
-        """What there is of these queries, or of all; with `wait` until they are complete."""
+        """Receive what there is of these queries, or of all; with `wait` until they are complete."""
         with self._client.wire() as wire:
             names = self._names(wire, queries)
             for name in names:
@@ -47,7 +47,7 @@ class ReceiveRun:
                 if any(taken):
                     pause_s = FIRST_PAUSE_S
                 elif wait:
-                    wire.patience.pause(pause_s)
+                    wire.retries.pause(pause_s)
                     pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
                 else:
                     break
@@ -61,7 +61,7 @@ class ReceiveRun:
     def _names(self, wire: GatewayProtocol, wanted: Sequence[str]) -> list[str]:
         """Asked once: of an upload whose results are all here the server need not know any more."""
         if not self._state.known:
-            self._state = self._state.knowing(each.query for each in wire.results(self._upload))
+            self._state = replace(self._state, known=tuple(each.query for each in wire.results(self._upload)))
         unknown = sorted(set(wanted) - set(self._state.known))
         if unknown:
             known = ", ".join(self._state.known) or "none"
@@ -69,7 +69,7 @@ class ReceiveRun:
         return list(dict.fromkeys(wanted or self._state.known))
 
     def _recover(self, wire: GatewayProtocol, name: str) -> None:
-        """Cut off what nobody remembers, and say again what the server may not have heard."""
+        """Cut the file back to what the state knows, and acknowledge again what the server may not have heard."""
         if name not in self._state.queries:
             self._begin(name)
         received, path = self._of(name), self.path(name)
@@ -80,7 +80,7 @@ class ReceiveRun:
         self._acknowledge(wire, received)
 
     def _begin(self, name: str) -> None:
-        """Written down before its file is made: a file that is there without that is somebody else's."""
+        """Record the query before its file is made: a file without a record is not ours."""
         if self.path(name).exists():
             raise BadValue(f"{self.path(name)} is there already, and not from this; take another directory, or move it")
         self._remember(ReceivedQuery(name))

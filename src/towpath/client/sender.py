@@ -1,6 +1,7 @@
 """One sender sends its data to the end, whatever breaks on the way.
 
-How many bytes the next chunk has: more while the way is good, fewer when it breaks, a share while many send.
+`ChunkSize` says how many bytes the next chunk has: more while answers are quick, fewer when the connection breaks, a
+share while many send.
 """
 
 from __future__ import annotations
@@ -21,53 +22,19 @@ FIRST_BYTES = 256 << 10
 LEAST_BYTES = 16 << 10
 QUICK_S = 0.5
 SLOW_S = 3.0
-
-
-class ChunkSize:
-    """Doubled after a quick answer, halved after a slow one or none, up to what the server takes.
-
-    While many send, answers are slow for all of them, whatever the size. Then the server says what is everybody's
-    share, and each comes to it by doubling: who went by the time would stay with the size they had before the crowd.
-    """
-
-    def __init__(self, most_bytes: int, first_bytes: int = FIRST_BYTES) -> None:
-        self.most_bytes = most_bytes
-        self.bytes = min(first_bytes, most_bytes)
-        self._line_bytes = 0  # a chunk has to hold a line
-
-    def answered(self, sent_bytes: int, took_s: float, share_bytes: int | None = None) -> None:
-        """A short chunk says nothing about longer ones."""
-        if share_bytes is not None and share_bytes < self.most_bytes:
-            self.bytes = min(self.bytes * 2, max(share_bytes, self._line_bytes), self.most_bytes)
-        elif took_s < QUICK_S and sent_bytes * 2 >= self.bytes:
-            self.bytes = min(self.bytes * 2, self.most_bytes)
-        elif took_s > SLOW_S:
-            self.halve()
-
-    def held_no_line(self) -> None:
-        """The next one is larger, and so are those after it, whatever the share."""
-        self.bytes = self._line_bytes = min(self.bytes * 2, self.most_bytes)
-
-    def halve(self) -> None:
-        self.bytes = min(max(self.bytes // 2, LEAST_BYTES), self.most_bytes)
-
-    def lower_to(self, most_bytes: int) -> None:
-        """The server takes less than it had said."""
-        self.most_bytes = min(self.most_bytes, most_bytes)
-        self.bytes = min(self.bytes, self.most_bytes)
-
+SHOWN_CHARACTERS = 1_000
 
 GAP = "chunk_gap"
 LINE_TOO_LONG = "line_too_long"
 NOT_RECEIVING = "illegal_upload_move"
 TOO_LARGE = frozenset({"chunk_too_large", "too_large"})  # the second: of whoever stands before the gateway
-SHOWN_CHARACTERS = 1_000
+
 BEGINNING = SenderPosition(position=0, line=0, sequence=0, refused=0, crc32=0)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a sender has behind it."""
+    """How far a sender is."""
 
     sender: str
     place: SenderPosition
@@ -79,7 +46,7 @@ OnSent = Callable[[Sent, int | None], None]  # how far, and of how many bytes if
 
 
 def watch_nothing(sent: Sent, size: int | None) -> None:
-    """For those who do not want to know."""
+    """The default for `on_sent`."""
 
 
 class SendRun:
@@ -152,7 +119,7 @@ class SendRun:
     # Chunks
 
     def _step(self) -> None:
-        self._wire.patience.check()
+        self._wire.retries.check()
         piece = self._source.read(self._place.position, self._size.bytes, self._least_bytes)
         if piece.data:
             self._try(whole_lines(piece) if self._least_bytes == 1 else piece)
@@ -163,9 +130,9 @@ class SendRun:
             taken = self._ask(piece)
         except Cut as error:
             self._size.halve()
-            self._wire.patience.wait(str(error))
+            self._wire.retries.wait(str(error))
         except Later as error:
-            self._wire.patience.wait(str(error), error.at_least_s)
+            self._wire.retries.wait(str(error), error.at_least_s)
         except GatewayRefused as error:
             self._refused(error)
         else:
@@ -230,7 +197,7 @@ class SendRun:
             raise error
 
     def _skip(self, position: int) -> None:
-        """Make a case of the line: it is told at the end, and nothing of it is lost without a trace."""
+        """Make a case of the line: it is reported at the end, and nothing of it is lost without a trace."""
         if position != self._place.position:  # lines before it were taken
             self._go_on_from(self._wire.status(self._upload).sender(self._sender).place)
         end = self._line_end()
@@ -253,10 +220,44 @@ class SendRun:
 
     def _line_end(self) -> int:
         while (end := self._source.line_end(self._place.position)) is None:
-            self._wire.patience.check()
+            self._wire.retries.check()
         return end
 
     def _tell(self, is_finished: bool = False) -> Sent:
         sent = Sent(self._sender, self._place, tuple(self._skipped), is_finished)
         self._on_sent(sent, self._source.size)
         return sent
+
+
+class ChunkSize:
+    """Doubled after a quick answer, halved after a slow one or none, up to what the server takes.
+
+    While many send, answers are slow for all of them, whatever the size. Then the server says what is everybody's
+    share, and each comes to it by doubling: who went by the time would stay with the size they had before the crowd.
+    """
+
+    def __init__(self, most_bytes: int, first_bytes: int = FIRST_BYTES) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = min(first_bytes, most_bytes)
+        self._line_bytes = 0  # a chunk has to hold a line
+
+    def answered(self, sent_bytes: int, took_s: float, share_bytes: int | None = None) -> None:
+        """A short chunk says nothing about longer ones."""
+        if share_bytes is not None and share_bytes < self.most_bytes:
+            self.bytes = min(self.bytes * 2, max(share_bytes, self._line_bytes), self.most_bytes)
+        elif took_s < QUICK_S and sent_bytes * 2 >= self.bytes:
+            self.bytes = min(self.bytes * 2, self.most_bytes)
+        elif took_s > SLOW_S:
+            self.halve()
+
+    def held_no_line(self) -> None:
+        """The next one is larger, and so are those after it, whatever the share."""
+        self.bytes = self._line_bytes = min(self.bytes * 2, self.most_bytes)
+
+    def halve(self) -> None:
+        self.bytes = min(max(self.bytes // 2, LEAST_BYTES), self.most_bytes)
+
+    def lower_to(self, most_bytes: int) -> None:
+        """The server takes smaller chunks than it had said."""
+        self.most_bytes = min(self.most_bytes, most_bytes)
+        self.bytes = min(self.bytes, self.most_bytes)

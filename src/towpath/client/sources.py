@@ -1,13 +1,10 @@
-"""What a sender sends.
+"""What a sender sends: a file or standard input, and the header of a CSV file, which is not sent as data.
 
-A file to send. Its length is fixed when it is opened: what is written behind that later is not sent.
+The length of a file is fixed when it is opened: what is written behind that later is not sent.
 
-Standard input, kept on disk until the server has it: a broken connection loses nothing.
-
-The files have no name and go with the process, so that a client that dies leaves nothing behind, and cannot go on
-where it was. When so much waits that the room is used up, whoever writes to us has to wait.
-
-The first line of a CSV file, which names its columns and is not sent as data.
+Standard input is kept on disk until the server has it (`Spool`): a broken connection loses nothing. Its files have no
+name and go with the process, so that a client that dies leaves nothing behind, and cannot go on where it was. When so
+much waits that the room is used up, whoever writes to us has to wait.
 """
 
 from __future__ import annotations
@@ -26,15 +23,14 @@ from typing import IO, Protocol, Self
 from towpath.errors import BadValue, SourceChanged
 
 NEWLINE = b"\n"
+MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs put before everything
+GZIP_BEGINNING = b"\x1f\x8b"
+
 READ_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Bytes from a place on."""
-
-    data: bytes
-    is_last: bool  # nothing comes after it
+ROOM_BYTES = 1 << 30
+SEGMENT_BYTES = 16 << 20
+MOST_HEADER_BYTES = 1 << 20
+LINGER_S = 0.2  # how long to wait for more, when there is something to send
 
 
 class ByteSource(Protocol):
@@ -42,7 +38,7 @@ class ByteSource(Protocol):
 
     @property
     def size(self) -> int | None:
-        """How many they are; None while nobody knows."""
+        """The number of bytes; None while it is unknown."""
 
     def read(self, offset: int, most_bytes: int, least_bytes: int = 1) -> Piece:
         """Bytes from there on; none, and not the last, when there are fewer than `least_bytes` yet."""
@@ -57,7 +53,15 @@ class ByteSource(Protocol):
         """All up to there is safe with the server."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release files and threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes from a place on."""
+
+    data: bytes
+    is_last: bool  # nothing comes after it
 
 
 def whole_lines(piece: Piece) -> Piece:
@@ -66,9 +70,6 @@ def whole_lines(piece: Piece) -> Piece:
     if piece.is_last or not end or end == len(piece.data):
         return piece
     return Piece(piece.data[:end], False)
-
-
-GZIP_BEGINNING = b"\x1f\x8b"
 
 
 class FileSource:
@@ -91,18 +92,11 @@ class FileSource:
         return Piece(data, offset + len(data) >= self._size)
 
     def crc32(self, start: int, end: int, begun: int) -> int:
-        for data in self._between(start, end):
-            begun = zlib.crc32(data, begun)
-        return begun
+        return _crc32(self._between(start, end), begun)
 
     def line_end(self, offset: int) -> int:
-        at = offset
-        for data in self._between(offset, self._size):
-            found = data.find(NEWLINE)
-            if found >= 0:
-                return at + found + 1
-            at += len(data)
-        return self._size
+        found = _line_end(self._between(offset, self._size), offset)
+        return self._size if found is None else found
 
     def release(self, position: int) -> None:
         pass
@@ -127,7 +121,7 @@ class FileSource:
             yield data
 
     def _at(self, offset: int, most_bytes: int) -> bytes:
-        """Past all buffers: what is in the file now."""
+        """Read what is in the file now, past all buffers."""
         return os.pread(self._file.fileno(), most_bytes, self._begin + offset)
 
     def _shorter(self) -> SourceChanged:
@@ -150,40 +144,15 @@ def open_to_send(path: Path) -> IO[bytes]:
     return file
 
 
-def _problem(path: Path, file: IO[bytes]) -> str | None:
-    if not file.seekable():
-        return f"{path} can be read only once; send it from standard input: towpath send STREAM - < {path}"
-    if file.read(len(GZIP_BEGINNING)) == GZIP_BEGINNING:
-        return f"{path} is packed with gzip; unpack it on the way: zcat {path} | towpath send STREAM - --gzip"
-    file.seek(0)
-    return None
-
-
-ROOM_BYTES = 1 << 30
-SEGMENT_BYTES = 16 << 20
-LINGER_S = 0.2  # how long to wait for more, when there is something to send
-
-
 class Readable(Protocol):
-    """What can be read as it comes."""
+    """A stream that can be read as it comes."""
 
     def read1(self, size: int = -1, /) -> bytes:
-        """What there is, at most so much; nothing at the end."""
-
-
-@dataclass
-class _Segment:
-    start: int
-    file: IO[bytes]
-    length: int = 0
-
-    @property
-    def end(self) -> int:
-        return self.start + self.length
+        """The bytes that are there, at most so many; none at the end."""
 
 
 class Spool:
-    """Reads in a thread of its own."""
+    """Standard input, read in a thread of its own and kept until the server has it."""
 
     def __init__(
         self, stream: Readable, room_bytes: int = ROOM_BYTES, segment_bytes: int = SEGMENT_BYTES, beginning: bytes = b""
@@ -216,19 +185,14 @@ class Spool:
 
     def crc32(self, start: int, end: int, begun: int) -> int:
         with self._changed:
-            for data in self._between(start, end):
-                begun = zlib.crc32(data, begun)
-        return begun
+            return _crc32(self._between(start, end), begun)
 
     def line_end(self, offset: int) -> int | None:
         with self._changed:
             self._check()
-            at = offset
-            for data in self._between(offset, self._end):
-                found = data.find(NEWLINE)
-                if found >= 0:
-                    return at + found + 1
-                at += len(data)
+            found = _line_end(self._between(offset, self._end), offset)
+            if found is not None:
+                return found
             if self._is_over:
                 return self._end
             if self._end - self._released >= self._room_bytes:
@@ -263,7 +227,7 @@ class Spool:
             self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        """Waits for it; false when nobody wants more."""
+        """Wait for room; false when the spool was closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._end - self._released < self._room_bytes)
             return not self._is_closed
@@ -305,13 +269,9 @@ class Spool:
                 yield segment.file.read(min(end, segment.end) - at)
 
 
-MOST_BYTES = 1 << 20
-MARK = b"\xef\xbb\xbf"  # of UTF-8, which some programs put before everything
-
-
 @dataclass(frozen=True, slots=True)
 class CsvHeader:
-    """Its columns, and how much of the file it takes."""
+    """The columns that the first line of a CSV file names, and how much of the file it takes."""
 
     columns: tuple[str, ...]
     bytes: int
@@ -324,10 +284,10 @@ def read_header(readline: Callable[[int], bytes], name: str) -> CsvHeader:
 
     def texts() -> Iterator[str]:
         nonlocal used, count
-        while line := readline(MOST_BYTES + 1):
+        while line := readline(MOST_HEADER_BYTES + 1):
             first, used, count = used == 0, used + len(line), count + 1
-            if used > MOST_BYTES:
-                raise BadValue(f"{name} has no end of a header within {MOST_BYTES:,} bytes; is it a CSV file?")
+            if used > MOST_HEADER_BYTES:
+                raise BadValue(f"{name} has no end of a header within {MOST_HEADER_BYTES:,} bytes; is it a CSV file?")
             yield (line.removeprefix(MARK) if first else line).decode()
 
     try:
@@ -346,3 +306,39 @@ def check_columns(columns: Iterable[str], name: str) -> tuple[str, ...]:
         twice = next(each for each in found if found.count(each) > 1)
         raise BadValue(f"{name} has the column {twice!r} twice")
     return found
+
+
+def _crc32(pieces: Iterable[bytes], begun: int) -> int:
+    for data in pieces:
+        begun = zlib.crc32(data, begun)
+    return begun
+
+
+def _line_end(pieces: Iterable[bytes], offset: int) -> int | None:
+    """Behind the first end of a line in these, of which the first begins at the offset."""
+    for data in pieces:
+        found = data.find(NEWLINE)
+        if found >= 0:
+            return offset + found + 1
+        offset += len(data)
+    return None
+
+
+def _problem(path: Path, file: IO[bytes]) -> str | None:
+    if not file.seekable():
+        return f"{path} can be read only once; send it from standard input: towpath send STREAM - < {path}"
+    if file.read(len(GZIP_BEGINNING)) == GZIP_BEGINNING:
+        return f"{path} is packed with gzip; unpack it on the way: zcat {path} | towpath send STREAM - --gzip"
+    file.seek(0)
+    return None
+
+
+@dataclass
+class _Segment:
+    start: int
+    file: IO[bytes]
+    length: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.start + self.length

@@ -1,8 +1,7 @@
-"""A client's memory: one JSON file that is there whole or not at all, and is used by one process at a time.
+"""What a client has to know after its machine restarted: one JSON file, used by one process at a time.
 
-What a client that sends has to know after its machine restarted.
-
-What a client that receives has to know after its machine restarted.
+The file is there whole or not at all. `SendState` is the state of a client that sends, `ReceiveState` of one that
+receives.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -21,9 +20,11 @@ from towpath.errors import BadStateFile, BadValue, SourceChanged
 
 VERSION = 1
 
+_REMEDY = "give the same command as then, or begin a new upload (--new)"
+
 
 class StateFile:
-    """Used as a context manager: in the block it is this process's alone."""
+    """The state file of a client. Used as a context manager: inside the block no other process can use it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,7 +48,7 @@ class StateFile:
             self._lock = None
 
     def read(self) -> dict[str, Any] | None:
-        """What is remembered; None: nothing yet."""
+        """The state that was written last; None: none yet."""
         return read_state(self.path)
 
     def write(self, state: dict[str, Any]) -> None:
@@ -64,7 +65,7 @@ class StateFile:
             raise BadStateFile(f"{self.path} cannot be written: {error.strerror or error}") from error
 
     def remove(self) -> None:
-        """There is nothing to go on with."""
+        """Delete the file: there is nothing to continue."""
         self.path.unlink(missing_ok=True)
 
     def _beside(self, kind: str) -> Path:
@@ -85,37 +86,12 @@ def read_state(path: Path) -> dict[str, Any] | None:
 
 
 def sync_directory(path: Path) -> None:
-    """What was renamed or made in it is there after a power cut."""
+    """Make sure that what was renamed or made in it is there after a power cut."""
     directory = os.open(path, os.O_RDONLY)
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedSender:
-    """A sender and its file. Standard input has no size."""
-
-    new: NewSender
-    file: str
-    begin: int  # where the data begins, behind a header
-    size: int | None
-    crc32: int | None = None  # of all of it, when it is sent
-
-    @property
-    def is_standard_input(self) -> bool:
-        return self.size is None
-
-    def item(self) -> dict[str, Any]:
-        named = {"file": self.file, "begin": self.begin, "size": self.size, "crc32": self.crc32}
-        return self.new.item() | named
-
-    @classmethod
-    def read(cls, item: Mapping[str, Any]) -> PlannedSender:
-        columns = None if item["columns"] is None else tuple(item["columns"])
-        new = NewSender(item["sender"], item["input"], item["format"], columns, item["first_line"])
-        return cls(new, item["file"], item["begin"], item["size"], item["crc32"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +131,13 @@ class SendState:
         except (KeyError, TypeError, ValueError) as error:
             raise BadStateFile(f"the state file is not one of `towpath send`: {error!r}") from error
 
-    def at(self, server: str) -> SendState:
-        return replace(self, server=server)
-
-    def opened(self) -> SendState:
-        return replace(self, is_open=True)
-
     def finished(self, sums: Mapping[str, int]) -> SendState:
-        """With the crc32 of what each sender has sent."""
+        """The finished state, with the crc32 of what each sender has sent."""
         senders = tuple(replace(each, crc32=sums[each.new.sender]) for each in self.senders)
         return replace(self, senders=senders, is_finished=True)
 
     def check_same(self, stream: str, planned: Sequence[PlannedSender]) -> None:
-        """What is to be sent now is what was to be sent then, as far as that shows without reading it all."""
+        """`SourceChanged` when this is not what the upload began with, as far as can be told without reading it all."""
         if stream != self.stream:
             raise SourceChanged(f"the state file is of an upload to {self.stream}, not to {stream}; {_REMEDY}")
         then = {each.new.sender: each for each in self.senders}
@@ -179,34 +149,29 @@ class SendState:
             raise SourceChanged(f"the upload that the state file knows has also {', '.join(then)}; {_REMEDY}")
 
 
-_REMEDY = "give the same command as then, or begin a new upload (--new)"
-
-
-def _check_same(then: PlannedSender, now: PlannedSender) -> None:
-    if then.is_standard_input or now.is_standard_input:
-        raise SourceChanged(
-            "what was read from standard input is gone with the client that read it: an upload from there cannot be "
-            "gone on with. Begin a new one (--new); an operator sees the old one and can abort it"
-        )
-    if then.new != now.new or then.begin != now.begin:
-        raise SourceChanged(f"{now.file} has other columns, or another form, than when its upload began; {_REMEDY}")
-    if then.size != now.size:
-        raise SourceChanged(
-            f"{now.file} has {now.size:,} bytes of data, and had {then.size:,} when its upload began. Bring the old "
-            "file back, or send this one as a new upload (--new)"
-        )
-
-
 @dataclass(frozen=True, slots=True)
-class ReceivedQuery:
-    """How much of a query is safe in its file."""
+class PlannedSender:
+    """A sender and its file. Standard input has no size."""
 
-    query: str
-    bytes: int = 0
-    rows: int = 0
-    cursor: str | None = None
-    is_complete: bool = False  # all rows are here
-    is_acknowledged: bool = False  # and the server knows
+    new: NewSender
+    file: str
+    begin: int  # where the data begins, behind a header
+    size: int | None
+    crc32: int | None = None  # of all of it, when it is sent
+
+    @property
+    def is_standard_input(self) -> bool:
+        return self.size is None
+
+    def item(self) -> dict[str, Any]:
+        named = {"file": self.file, "begin": self.begin, "size": self.size, "crc32": self.crc32}
+        return self.new.item() | named
+
+    @classmethod
+    def read(cls, item: Mapping[str, Any]) -> PlannedSender:
+        columns = None if item["columns"] is None else tuple(item["columns"])
+        new = NewSender(item["sender"], item["input"], item["format"], columns, item["first_line"])
+        return cls(new, item["file"], item["begin"], item["size"], item["crc32"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +199,36 @@ class ReceiveState:
     def after(self, *received: ReceivedQuery) -> ReceiveState:
         return replace(self, queries={**self.queries, **{each.query: each for each in received}})
 
-    def knowing(self, known: Iterable[str]) -> ReceiveState:
-        return replace(self, known=tuple(known))
-
     def check(self, upload: str, form: str) -> None:
         if (upload, form) != (self.upload, self.form):
             raise BadValue(
                 f"this directory has results of upload {self.upload} as {self.form}; take another one for upload "
                 f"{upload} as {form}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedQuery:
+    """How much of a query is safe in its file."""
+
+    query: str
+    bytes: int = 0
+    rows: int = 0
+    cursor: str | None = None
+    is_complete: bool = False  # all rows are here
+    is_acknowledged: bool = False  # and the server knows
+
+
+def _check_same(then: PlannedSender, now: PlannedSender) -> None:
+    if then.is_standard_input or now.is_standard_input:
+        raise SourceChanged(
+            "what was read from standard input is gone with the client that read it: an upload from there cannot be "
+            "gone on with. Begin a new one (--new); an operator sees the old one and can abort it"
+        )
+    if then.new != now.new or then.begin != now.begin:
+        raise SourceChanged(f"{now.file} has other columns, or another form, than when its upload began; {_REMEDY}")
+    if then.size != now.size:
+        raise SourceChanged(
+            f"{now.file} has {now.size:,} bytes of data, and had {then.size:,} when its upload began. Bring the old "
+            "file back, or send this one as a new upload (--new)"
+        )

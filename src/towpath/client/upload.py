@@ -1,6 +1,6 @@
-"""A whole upload: its state file, all of its senders at once, and how it goes on after anything.
+"""A whole upload: its state file, all of its senders at once, and how it goes on after any interruption.
 
-From what a person names to what is sent: files, their forms and columns, and who sends them.
+`UploadPlan` turns what a person names into what is sent: files, their formats and columns, and who sends them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -34,35 +34,15 @@ from towpath.errors import BadValue, GatewayRefused, SourceChanged
 JOIN_S = 0.2
 LAST_WORDS_S = 2.0
 
+STANDARD_INPUT = "-"
 
-@dataclass(frozen=True)
-class Watcher:
-    """Who is told how it goes; from several threads."""
-
-    on_sent: OnSent
-    on_wait: Callable[[str], Waiting]  # for a sender
-
-
-@dataclass(frozen=True)
-class UploadResult:
-    """What came of it."""
-
-    upload: str
-    senders: tuple[Sent, ...]
-    was_sent_before: bool = False
-
-
-@dataclass
-class _Ends:
-    """How the threads have ended."""
-
-    sent: dict[str, Sent] = field(default_factory=dict)
-    failures: list[BaseException] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+CSV, JSON_LINES = "csv", "jsonl"
+FORMS = (CSV, JSON_LINES)
+_BY_NAME = {".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".json": JSON_LINES}
 
 
 class UploadRun:
-    """Sends what is planned. Without a state file it cannot be gone on with by another process."""
+    """Sends what is planned. Without a state file, no other process can continue it."""
 
     def __init__(
         self,
@@ -94,7 +74,7 @@ class UploadRun:
             state = SendState.read(found)
             state.check_same(self._stream, self._planned)
             if state.server != self._client.server:  # it has moved
-                state = state.at(self._client.server)
+                state = replace(state, server=self._client.server)
                 self._remember(state)
         return state if state.is_open else self._open(state)
 
@@ -119,7 +99,7 @@ class UploadRun:
                 self._file.remove()  # there is no such upload: the next command may be another one
             raise
         crash.here(CrashPoint.CLIENT_OPENED)
-        opened = state.opened()
+        opened = replace(state, is_open=True)
         self._remember(opened)
         return opened
 
@@ -151,7 +131,7 @@ class UploadRun:
         return thread
 
     def _wait(self, threads: Sequence[threading.Thread]) -> None:
-        """In short waits, so that Ctrl-C is heard."""
+        """Wait for all threads, in short steps so that Ctrl-C is noticed."""
         try:
             for thread in threads:
                 while thread.is_alive():
@@ -164,7 +144,7 @@ class UploadRun:
             raise
 
     def _sent_before(self, state: SendState) -> UploadResult:
-        """Nothing to do, if it is still the same that was sent."""
+        """The result of an upload that was sent before; `SourceChanged` when a file is not what was sent."""
         for each in state.senders:
             source = self._sources[each.new.sender]
             if each.crc32 is None or source.crc32(0, each.size or 0, 0) != each.crc32:
@@ -175,30 +155,21 @@ class UploadRun:
         return UploadResult(state.upload, (), was_sent_before=True)
 
 
-def _worst(failures: Sequence[BaseException]) -> BaseException:
-    """The one that made the others stop."""
-    return next((each for each in failures if not isinstance(each, Stopped)), failures[0])
+@dataclass(frozen=True)
+class UploadResult:
+    """What came of an upload."""
+
+    upload: str
+    senders: tuple[Sent, ...]
+    was_sent_before: bool = False
 
 
-STANDARD_INPUT = "-"
-CSV, JSON_LINES = "csv", "jsonl"
-FORMS = (CSV, JSON_LINES)
-_BY_NAME = {".csv": CSV, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".json": JSON_LINES}
+@dataclass(frozen=True)
+class Watcher:
+    """Callbacks for progress; called from several threads."""
 
-
-class StandardInput(Readable, Protocol):
-    """What is read as it comes, and line by line as long as there is a header."""
-
-    def readline(self, size: int | None = -1, /) -> bytes:
-        """The next line with its end, or so much of it; nothing at the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileInput:
-    """A file for an input; several may be for the same one."""
-
-    input: str
-    file: str
+    on_sent: OnSent
+    on_wait: Callable[[str], Waiting]  # for a sender
 
 
 class UploadPlan:
@@ -265,8 +236,37 @@ class UploadPlan:
         return self._stdin
 
 
+@dataclass(frozen=True, slots=True)
+class FileInput:
+    """A file for an input; several may be for the same one."""
+
+    input: str
+    file: str
+
+
+class StandardInput(Readable, Protocol):
+    """Standard input: read line by line for a header, then as it comes."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """The next line with its end, or so much of it; nothing at the end."""
+
+
+@dataclass
+class _Ends:
+    """How the threads have ended."""
+
+    sent: dict[str, Sent] = field(default_factory=dict)
+    failures: list[BaseException] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def _worst(failures: Sequence[BaseException]) -> BaseException:
+    """The failure that made the other senders stop."""
+    return next((each for each in failures if not isinstance(each, Stopped)), failures[0])
+
+
 def _names(wanted: Sequence[FileInput]) -> Iterator[str]:
-    """The input's name; the second sender of one is `name-2`."""
+    """Names of senders: that of the input; the second sender of an input is `name-2`."""
     taken: set[str] = {each.input for each in wanted}
     seen: set[str] = set()
     for each in wanted:

@@ -1,1 +1,1 @@
-"""What everything stands on; standard library only, except settings for logs."""
+"""What every other package stands on. Standard library and errors only, except settings for logs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Protocol
 
 MICROS = 1_000_000
@@ -31,10 +31,15 @@ def to_datetime(micros: int) -> datetime:
 
 
 def to_micros(time: datetime) -> int:
-    """The number as which such a time is stored."""
+    """The number of microseconds since 1970 by which such a time is stored."""
     return (time - datetime.fromtimestamp(0, tz=UTC)) // timedelta(microseconds=1)
 
 
+def parse_date_or_time(text: str) -> date | datetime:
+    """A date in ISO format, or a time; raises `ValueError`."""
+    return date.fromisoformat(text) if len(text) == len("2027-01-31") else datetime.fromisoformat(text)
+
+
 def to_millisecond(at: datetime) -> datetime:
-    """To put times of tables and of records in one order: records know milliseconds only, and are not earlier."""
+    """The time cut to milliseconds, which is all that records know: orders times of tables among those of records."""
     return at.replace(microsecond=at.microsecond // 1000 * 1000)

@@ -233,7 +233,7 @@ class Armed:
 
 
 def from_environment() -> Armed | None:
-    """What the environment of this process says."""
+    """The crash point that the environment of this process names, if any."""
     setting = os.environ.get(VARIABLE)
     if not setting:
         return None
@@ -250,25 +250,25 @@ def is_armed() -> bool:
 
 
 def armed() -> Armed | None:
-    """What this process was told, to be passed on to its workers."""
+    """What this process was armed with, to be passed on to its workers."""
     return _armed
 
 
 def arm(told: Armed | None) -> None:
-    """Be told so by a test, or forget it."""
+    """Arm this process from a test, or disarm it."""
     global _armed
     _armed = told
 
 
 def arm_worker(told: Armed | None) -> None:
-    """Be told so by the driver, in a worker that may have been told before."""
+    """Arm a worker as its driver is armed. A worker that was armed before for the same crash is left as it is."""
     global _armed
     if _armed is None or told is None or _armed.once != told.once:
         _armed = told
 
 
 def check() -> None:
-    """On the driver, where something has failed: raise `Crashed` when that was the death of a worker as told."""
+    """After a failure, on the driver: raise `Crashed` when it was the armed death of a worker."""
     if _armed is not None and not _armed.victim and _armed.has_fired:
         raise Crashed(_armed.point)
 

@@ -132,7 +132,7 @@ Subscriber = Callable[[Event], None]
 
 
 class Events:
-    """Hands each event to every subscriber of this process. A subscriber that fails is logged and harms nobody."""
+    """Hands each event to every subscriber of this process. A subscriber that fails is logged; the others go on."""
 
     def __init__(self) -> None:
         self._subscribers: tuple[Subscriber, ...] = ()

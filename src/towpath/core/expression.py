@@ -6,16 +6,15 @@ Names are paths: `value.order.lines[0].sku` in a JSON body, `key`, `headers.sour
 texts in single quotes, `true`, `false` and `null`.
 
 A comparison with something that is not there, or of another kind, is false, and so is its `!=`: ask `is null`. An
-expression is read once and cannot loop, call or change anything.
-
-Reads the text of an expression into a function. Bounded in length and depth, so that it ends and never overflows.
+expression is read once, by recursive descent, bounded in length and depth, so that this ends and never overflows. It
+cannot loop, call or change anything.
 """
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self
 
@@ -23,6 +22,7 @@ from towpath.errors import BadExpression
 
 LONGEST_TEXT = 2_000
 DEEPEST = 50
+NAMES = ("value", "key", "headers", "message", "step", "code", "exception", "attempts")
 
 Get = Callable[[str], Any]
 Test = Callable[[Get], bool]
@@ -43,7 +43,34 @@ _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
 _SIGNS = frozenset({"=", "==", "!=", "<>", *_ORDERS})
 
 
-class Token(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression that was read. Equal ones have the same text."""
+
+    text: str
+    names: frozenset[str] = field(compare=False)
+    _test: Test = field(compare=False, repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Raises `BadExpression` with the place at which it stops being one."""
+        parser = _Parser(text)
+        return cls(text, frozenset(parser.used), parser.test)
+
+    def holds(self, get: Callable[[str], Any]) -> bool:
+        """Whether it is true, given what gives the values of its names. Raises nothing but `NotApplicable`."""
+        return self._test(get)
+
+    def holds_of(self, values: Mapping[str, Any]) -> bool:
+        """The same with all values at hand."""
+        return self._test(values.get)
+
+
+class NotApplicable(Exception):
+    """Raised by what supplies the values: the expression does not apply to this record, so it is not true of it."""
+
+
+class _Token(NamedTuple):
     """A word, a sign, a number or a text, and where it begins."""
 
     kind: str
@@ -52,40 +79,32 @@ class Token(NamedTuple):
 
     @property
     def word(self) -> str:
-        """What it says if it is one of the words of the language, in whatever case."""
+        """The word in small letters if it is one of the language; otherwise empty."""
         return self.text.lower() if self.kind == "word" and self.text.lower() in _WORDS else ""
 
 
-class Parser:
-    """By recursive descent, one method for each rank of the operators."""
+class _Parser:
+    """Recursive descent, one method for each rank of the operators."""
 
-    def __init__(self, text: str, names: Collection[str]) -> None:
+    def __init__(self, text: str) -> None:
         if len(text) > LONGEST_TEXT:
             raise BadExpression(f"an expression has at most {LONGEST_TEXT} characters", text, LONGEST_TEXT)
         self._text = text
-        self._known = names
-        self._used: set[str] = set()
+        self.used: set[str] = set()  # the first names of its paths
         self._tokens = _tokens(text)
         self._next = 0
         self._depth = 0
-        self._test = self._or()
+        self.test = self._or()
         if self._here.kind != "end":
             raise self._wrong("this is too much")
-
-    def test(self) -> Test:
-        return self._test
-
-    def names(self) -> frozenset[str]:
-        """The first names of the paths that it has."""
-        return frozenset(self._used)
 
     # Moving along
 
     @property
-    def _here(self) -> Token:
+    def _here(self) -> _Token:
         return self._tokens[self._next]
 
-    def _take(self) -> Token:
+    def _take(self) -> _Token:
         taken = self._here
         self._next += taken.kind != "end"
         return taken
@@ -178,10 +197,10 @@ class Parser:
 
     def _path(self) -> Value:
         first = self._here
-        if first.text not in self._known:
-            raise self._wrong(f"{first.text!r} is none of {', '.join(self._known)}; texts are in single quotes")
+        if first.text not in NAMES:
+            raise self._wrong(f"{first.text!r} is none of {', '.join(NAMES)}; texts are in single quotes")
         name = self._take().text
-        self._used.add(name)
+        self.used.add(name)
         steps: list[str | int] = []
         while True:
             if self._took("."):
@@ -224,7 +243,7 @@ class Parser:
         return _unquoted(self._take().text)
 
 
-def _tokens(text: str) -> list[Token]:
+def _tokens(text: str) -> list[_Token]:
     found, at = [], 0
     while text[at:].strip():
         read = _TOKEN.match(text, at)
@@ -232,9 +251,9 @@ def _tokens(text: str) -> list[Token]:
             start = at + len(text[at:]) - len(text[at:].lstrip())
             raise BadExpression("this cannot be read", text, start)
         kind = read.lastgroup or ""
-        found.append(Token(kind, read[kind], read.start(kind)))
+        found.append(_Token(kind, read[kind], read.start(kind)))
         at = read.end()
-    return [*found, Token("end", "", len(text))]
+    return [*found, _Token("end", "", len(text))]
 
 
 def _unquoted(text: str) -> str:
@@ -304,7 +323,7 @@ def _containing(left: Value, right: Value) -> Test:
 
 
 def _is_like(text: str, pattern: str) -> bool:
-    """With % for anything and _ for one character; in time that grows with the text, whatever the pattern is."""
+    """Whether the text matches, with % for anything and _ for one character, in time bounded for every pattern."""
     at = star = 0
     place, mark = 0, -1
     while at < len(text):
@@ -319,33 +338,3 @@ def _is_like(text: str, pattern: str) -> bool:
         else:
             return False
     return all(each == "%" for each in pattern[place:])
-
-
-NAMES = ("value", "key", "headers", "message", "step", "code", "exception", "attempts")
-
-
-class NotApplicable(Exception):
-    """Raised by those who give values: the record is not what the expression is about, so it is not true of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expression:
-    """An expression that was read. Equal ones have the same text."""
-
-    text: str
-    names: frozenset[str] = field(compare=False)
-    _test: Test = field(compare=False, repr=False)
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Raises `BadExpression` with the place at which it stops being one."""
-        parser = Parser(text, NAMES)
-        return cls(text, parser.names(), parser.test())
-
-    def holds(self, get: Callable[[str], Any]) -> bool:
-        """Whether it is true, given what gives the values of its names. Raises nothing but `Unreadable`."""
-        return self._test(get)
-
-    def holds_of(self, values: Mapping[str, Any]) -> bool:
-        """The same with all values at hand."""
-        return self._test(values.get)

@@ -22,7 +22,7 @@ def without_password(text: str) -> str:
 
 
 class _Line(logging.Formatter):
-    """One entry as one line; values given by `extra=` stand behind the text."""
+    """One log entry as one line; values given by `extra=` follow the text."""
 
     def __init__(self, as_json: bool) -> None:
         super().__init__()

@@ -1,9 +1,8 @@
-"""Whether a process of this machine is gone: asked of the kernel, which knows it at once and for certain.
+"""What the kernel of this machine knows about processes: whether one has ended, and what runs.
 
-A lease that ran out says only that somebody has not been heard of. On the same machine there is no need to wait for
-that. Where the kernel cannot be asked (no `/proc`), nothing is known, and leases alone decide.
-
-What runs on this machine, to tell a server of ours from a stranger that has got its number.
+An expired lease only says that nobody has heard of a process. On the same machine there is no need to wait for that:
+the kernel knows at once and for certain. Where it cannot be asked (no `/proc`), leases alone decide. The commands of
+what runs tell a server of ours from a stranger that has got its process number.
 """
 
 from __future__ import annotations
@@ -17,44 +16,25 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-_PROC = Path("/proc")
+PROC = Path("/proc")
 _ENDED = ("Z", "X")  # a zombie's parent has not looked yet, but it does nothing any more
+OF_THE_KERNEL = 0x00200000  # PF_KTHREAD
+BECOMING_S = 0.5
+LOOK_S = 0.001
 
 
 @cache
 def machine() -> str:
-    """Who shares it sees the same processes under the same numbers, until the next boot; empty where unknown."""
+    """A name for everything that sees the same processes under the same numbers, until the next boot.
+
+    Empty where the kernel cannot be asked.
+    """
     try:
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-        numbers = (_PROC / "self/ns/pid").readlink()
+        boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+        numbers = (PROC / "self/ns/pid").readlink()
     except OSError:
         return ""
     return f"{socket.gethostname()}/{boot}/{numbers}"
-
-
-def born(pid: int) -> str:
-    """When a process began, by the kernel's count: with its number it is no other's. Empty: it is gone, or unknown."""
-    fields = _fields(pid)
-    return "" if not fields or fields[0] in _ENDED else fields[19]
-
-
-def is_standing_still(pid: int) -> bool:
-    """Whether a signal or a debugger has stopped it. False also when nobody here can know."""
-    return _fields(pid)[:1] in (["T"], ["t"])
-
-
-def _fields(pid: int) -> list[str]:
-    """What the kernel says of a process, from its state on; nothing when it is gone, or unknown."""
-    try:
-        # The name of the program, in brackets, may hold anything; what follows it does not.
-        return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return []
-
-
-def is_gone(of_machine: str, pid: int, when_born: str) -> bool:
-    """Whether that process has certainly ended. False also when nobody here can know."""
-    return bool(when_born) and of_machine == machine() != "" and born(pid) != when_born
 
 
 def me() -> tuple[str, int, str]:
@@ -62,10 +42,20 @@ def me() -> tuple[str, int, str]:
     return machine(), os.getpid(), born(os.getpid())
 
 
-PROC = Path("/proc")
-OF_THE_KERNEL = 0x00200000  # PF_KTHREAD
-BECOMING_S = 0.5
-LOOK_S = 0.001
+def born(pid: int) -> str:
+    """When a process started, by the kernel's count; with the process number it is unique. Empty: gone, or unknown."""
+    fields = _fields(pid)
+    return "" if not fields or fields[0] in _ENDED else fields[19]
+
+
+def is_gone(of_machine: str, pid: int, when_born: str) -> bool:
+    """Whether that process has certainly ended. False also when it cannot be known here."""
+    return bool(when_born) and of_machine == machine() != "" and born(pid) != when_born
+
+
+def is_standing_still(pid: int) -> bool:
+    """Whether a signal or a debugger has stopped it. False also when it cannot be known here."""
+    return _fields(pid)[:1] in (["T"], ["t"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +81,14 @@ def find_process(pid: int) -> RunningProcess | None:
     # the other. Threads of the kernel never have one, and a program may have taken its own away.
     deadline = time.monotonic() + BECOMING_S
     while True:
+        if not (fields := _fields(pid)):
+            return None
         try:
-            # The name of the program stands in brackets and may hold anything, brackets too.
-            fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
             command = (PROC / str(pid) / "cmdline").read_bytes()
             threads = sum(1 for _ in (PROC / str(pid) / "task").iterdir())
         except OSError:
             return None
-        has_ended = fields[0] in "ZX"
+        has_ended = fields[0] in _ENDED
         if has_ended and threads <= 1:
             return None
         if command or has_ended or int(fields[6]) & OF_THE_KERNEL or time.monotonic() > deadline:
@@ -112,6 +102,15 @@ def group_members(group: int) -> list[RunningProcess]:
         return [running for running in _ps("-A") if running.group == group]
     found = (find_process(int(path.name)) for path in PROC.iterdir() if path.name.isdigit())
     return [running for running in found if running is not None and running.group == group]
+
+
+def _fields(pid: int) -> list[str]:
+    """The fields of `/proc/PID/stat` from the state on; none when the process is gone, or unknown."""
+    try:
+        # The name of the program, in brackets, may hold anything; what follows it does not.
+        return (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def _has_proc() -> bool:

@@ -26,7 +26,7 @@ STOP_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """What one round did: how many things, and how long to rest before the next round (0: at once)."""
+    """The result of one round: how many things were done, and how long to rest before the next (0: at once)."""
 
     done: int
     rest_s: float

@@ -1,7 +1,7 @@
 """Importing what a user has written: a module by its name, or a file by its path.
 
-A file is imported as Python would run it: its own directory and the given one are on the path. What is wrong in it is
-told in one sentence, with the user's own line.
+A file is imported as Python would run it: its own directory and the given one are on the path. An error in it is
+reported in one sentence, with the user's own line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import ModuleType
 
 from towpath.errors import TowpathError
 
-TOWPATH = Path(__file__).resolve().parent
+TOWPATH = Path(__file__).resolve().parents[1]
 PREFIX = "towpath_user_"  # of files whose names cannot be imported
 
 
@@ -72,7 +72,7 @@ def _is_package(directory: Path) -> bool:
 
 
 def _leads_to(name: str, file: Path, paths: tuple[str, ...]) -> bool:
-    """Whether an import of this name gives this file: it may have the name of another module, or none at all."""
+    """Whether importing this name gives this file: another module may have the name, or it cannot be imported."""
     _look_in(paths)
     try:
         spec = importlib.util.find_spec(name)
@@ -124,12 +124,12 @@ def _sentence(error: BaseException, place: str, paths: tuple[str, ...]) -> str:
 
 
 def _is_users(filename: str, paths: tuple[str, ...]) -> bool:
-    """A virtual environment, or Towpath itself, may lie inside of the user's directory."""
+    """Whether a file is the user's: a virtual environment, or Towpath itself, may lie inside of the directory."""
     others = (sys.prefix + os.sep, str(TOWPATH) + os.sep)
     return any(filename.startswith(path + os.sep) for path in paths) and not filename.startswith(others)
 
 
 def _short(filename: str) -> str:
-    """As one would type it from here."""
+    """The path relative to the working directory, if it is below that."""
     path = Path(filename)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else filename

@@ -13,6 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from towpath.errors import DatabaseError
 
+CLOSING_TIMEOUT_S = 5.0
+FORKING_TIMEOUT_S = 5.0
+
 
 class Closable(Protocol):
     """A driver's connection."""
@@ -22,35 +25,6 @@ class Closable(Protocol):
 
 
 C = TypeVar("C", bound=Closable)
-
-CLOSING_TIMEOUT_S = 5.0
-FORKING_TIMEOUT_S = 5.0
-
-
-class HeldConnection(Generic[C]):
-    """A thread's connection. Whoever uses it has its lock, so that nobody closes it under a running statement."""
-
-    __slots__ = ("__weakref__", "connection", "lock", "pid")
-
-    connection: C
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.pid = os.getpid()
-
-    def open(self, connect: Callable[[], C]) -> None:
-        with self.lock:
-            self.connection = connect()
-
-    def close(self) -> None:
-        if hasattr(self, "connection"):
-            self.connection.close()
-
-    def __del__(self) -> None:
-        """Its thread has ended, or opens another in its place. One that was inherited by a fork is the parent's."""
-        if self.pid == os.getpid():
-            with contextlib.suppress(Exception):
-                self.close()
 
 
 class Connections(Generic[C]):
@@ -109,7 +83,7 @@ class Connections(Generic[C]):
         return opening
 
     def close(self) -> None:
-        """Close what no statement is running on. A thread that goes on all the same keeps its own until it ends."""
+        """Close the connections that no statement is running on. A thread that goes on keeps its own until it ends."""
         self._is_closed = True
         with self._lock:
             for held in list(self._all):
@@ -122,6 +96,32 @@ class Connections(Generic[C]):
         self._local = threading.local()
 
 
+class HeldConnection(Generic[C]):
+    """A thread's connection. It is used under its lock, so that nobody closes it under a running statement."""
+
+    __slots__ = ("__weakref__", "connection", "lock", "pid")
+
+    connection: C
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.pid = os.getpid()
+
+    def open(self, connect: Callable[[], C]) -> None:
+        with self.lock:
+            self.connection = connect()
+
+    def close(self) -> None:
+        if hasattr(self, "connection"):
+            self.connection.close()
+
+    def __del__(self) -> None:
+        """Its thread has ended, or opens another in its place. One that was inherited by a fork is the parent's."""
+        if self.pid == os.getpid():
+            with contextlib.suppress(Exception):
+                self.close()
+
+
 _everyone: weakref.WeakSet[Connections[Any]] = weakref.WeakSet()
 _numbers = itertools.count()
 _held_over_fork: list[Connections[Any]] = []
@@ -129,7 +129,7 @@ _forking = threading.Lock()  # one fork at a time
 
 
 def _before_fork() -> None:
-    """In the order in which they were made: a thread that is inside one may want the next."""
+    """Lock all in the order in which they were made: a thread that is inside one may want the next."""
     _forking.acquire()
     _held_over_fork[:] = sorted(_everyone, key=lambda connections: connections._number)
     for connections in _held_over_fork:

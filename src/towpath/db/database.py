@@ -1,15 +1,14 @@
-"""What the rest of Towpath asks of a database. Two classes fit: `SqliteDatabase` and `PostgresDatabase`.
+"""What the rest of Towpath asks of a database, and the named queries that it runs.
 
-Named queries from `.sql` files.
+Two classes fit `Database`: `SqliteDatabase` and `PostgresDatabase`.
 
 A query starts with `-- name: claim_messages`; the comment under it says its purpose. `name.sql` holds what both
 databases share, `name.sqlite.sql` and `name.postgres.sql` what only one of them understands. Parameters are written
 `:limit`. `:now` is the database's own time: it is never given by the caller. `$fragment` stands for another query's
 text.
 
-Text that both databases can hold.
-
-JSON that both databases take: errors of users' code come with whatever characters were in the record.
+`storable` and `to_stored` make text and JSON that both databases accept: errors of users' code come with whatever
+characters were in the record.
 """
 
 from __future__ import annotations
@@ -26,28 +25,16 @@ from typing import Any, Literal, Protocol
 from towpath.db.wakeups import Wakeups
 
 Row = tuple[Any, ...]
+Dialect = Literal["sqlite", "postgres"]
 
+# As a subquery it is worked out once a statement; the bare call would be once a row.
+_POSTGRES_NOW = "(select towpath_now())"
 
-class Transaction(Protocol):
-    """Work that commits as one. Stores are given it and never open their own."""
-
-    def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
-        """Run a statement and return all its rows."""
-
-    def run(self, query: Query, params: dict[str, Any]) -> int:
-        """Run a statement and return how many rows it touched."""
-
-    def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """Insert many rows the fastest way that the database has."""
-
-    def part(self) -> AbstractContextManager[None]:
-        """Work that is undone alone when it raises; the rest of the transaction can go on."""
-
-    def writes_to(self, database: Database) -> bool:
-        """Whether this is a write transaction of that very database."""
-
-    def after_commit(self, action: Callable[[], None]) -> None:
-        """Do this when, and only when, the transaction has committed."""
+_NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
+_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
+_FRAGMENT = re.compile(r"\$([a-z_]\w*)")
+_SUSPECT = ("\\u0000", "\\ud")  # NUL, and surrogates that may be unpaired
 
 
 class Database(Protocol):
@@ -95,15 +82,26 @@ class Database(Protocol):
         """Close the connections of all threads."""
 
 
-Dialect = Literal["sqlite", "postgres"]
+class Transaction(Protocol):
+    """Work that commits as a whole. Stores are given a transaction and never open their own."""
 
-# As a subquery it is worked out once a statement; the bare call would be once a row.
-POSTGRES_NOW = "(select towpath_now())"
+    def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
+        """Run a statement and return all its rows."""
 
-_NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
-_COMMENT = re.compile(r"^\s*--.*$", re.MULTILINE)
-_PARAMETER = re.compile(r"(?<![:\w]):([a-z_]\w*)")
-_FRAGMENT = re.compile(r"\$([a-z_]\w*)")
+    def run(self, query: Query, params: dict[str, Any]) -> int:
+        """Run a statement and return how many rows it touched."""
+
+    def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Insert many rows the fastest way that the database has."""
+
+    def part(self) -> AbstractContextManager[None]:
+        """Work that is undone alone when it raises; the rest of the transaction can go on."""
+
+    def writes_to(self, database: Database) -> bool:
+        """Whether this is a write transaction of that very database."""
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Do this when, and only when, the transaction has committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +125,17 @@ class Queries:
 
     def names(self) -> list[str]:
         return sorted(self._queries)
+
+
+def storable(text: str) -> str:
+    """The text with NUL characters and unpaired surrogates spelled out: reasons hold whatever broke a handler."""
+    return text.replace("\x00", "\\0").encode(errors="backslashreplace").decode()
+
+
+def to_stored(value: Any) -> str:
+    """The value as JSON text, with what PostgreSQL refuses in a text spelled out."""
+    text = json.dumps(value, allow_nan=False)
+    return json.dumps(_storable_json(value), allow_nan=False) if any(each in text for each in _SUSPECT) else text
 
 
 @cache
@@ -161,30 +170,16 @@ def _split(source: str) -> dict[str, str]:
 def _compile(name: str, text: str, dialect: Dialect) -> Query:
     uses_now = any(parameter[1] == "now" for parameter in _PARAMETER.finditer(text))
     if dialect == "postgres":
-        text = _PARAMETER.sub(lambda m: POSTGRES_NOW if m[1] == "now" else f"%({m[1]})s", text)
+        text = _PARAMETER.sub(lambda m: _POSTGRES_NOW if m[1] == "now" else f"%({m[1]})s", text)
     return Query(name, text, uses_now)
 
 
-def storable(text: str) -> str:
-    """The text with NUL characters and unpaired surrogates spelled out: reasons hold whatever broke a handler."""
-    return text.replace("\x00", "\\0").encode(errors="backslashreplace").decode()
-
-
-_SUSPECT = ("\\u0000", "\\ud")  # NUL, and surrogates that may be unpaired
-
-
-def to_stored(value: Any) -> str:
-    """The value as JSON text, with what PostgreSQL refuses in a text spelled out."""
-    text = json.dumps(value, allow_nan=False)
-    return json.dumps(_storable(value), allow_nan=False) if any(each in text for each in _SUSPECT) else text
-
-
-def _storable(value: Any) -> Any:
+def _storable_json(value: Any) -> Any:
     match value:
         case str():
             return storable(value)
         case Mapping():
-            return {storable(str(name)): _storable(each) for name, each in value.items()}
+            return {storable(str(name)): _storable_json(each) for name, each in value.items()}
         case list() | tuple():
-            return [_storable(each) for each in value]
+            return [_storable_json(each) for each in value]
     return value

@@ -1,6 +1,6 @@
-"""The `event` table: what happened, kept with the change that it tells of, in one transaction.
+"""The `event` table, and changes by hand: what happened is kept in the same transaction as the change itself.
 
-Changes by hand: who makes one and why is asked of each, and kept with it in one transaction.
+Everything that a person changes goes through `commit_by_hand`, under a name and with a reason.
 """
 
 from __future__ import annotations
@@ -22,22 +22,13 @@ from towpath.db.database import Database, Queries, Row, Transaction, storable
 from towpath.db.paging import LAST_SEQ, LOOK_S, SLACK_US, SearchPage, cut, search
 from towpath.errors import BadName, BadValue
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
-    """An event as the table has it."""
-
-    seq: int
-    at: datetime
-    kind: str
-    subject: str
-    who: str
-    why: str
-    data: dict[str, Any]
+_also: ContextVar[Callable[[Transaction], None] | None] = ContextVar("also", default=None)
 
 
 class EventLog:
-    """Writes events with the work they belong to, and tells this process's subscribers when that has committed."""
+    """Writes events with the work they belong to, and tells this process's subscribers once that has committed."""
 
     def __init__(self, database: Database, events: Events) -> None:
         self._sql = Queries("towpath.db", "events", database.dialect)
@@ -113,7 +104,7 @@ class EventLog:
         return int(rows[0][0]) if rows else 0
 
     def after(self, tx: Transaction, seq: int, limit: int = 500) -> Iterator[StoredEvent]:
-        """What came after, oldest first."""
+        """The events after a number, oldest first."""
         return map(_stored, tx.rows(self._sql["events_after"], {"seq": seq, "limit": limit}))
 
     def last_seq(self, tx: Transaction) -> int:
@@ -124,30 +115,21 @@ class EventLog:
         return tx.run(self._sql["forget_events"], {"older_than": older_than_us, "limit": limit})
 
 
-def _stored(row: Row) -> StoredEvent:
-    seq, at, kind, subject, who, why, data = row
-    return StoredEvent(seq, to_datetime(at), kind, subject, who, why, json.loads(data))
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """A row of the `event` table."""
 
-
-T = TypeVar("T")
-
-
-def check_who(who: str) -> str:
-    """The name, if it is one."""
-    if not who.strip():
-        raise BadName("a change by hand needs the name of the person who makes it")
-    return who
-
-
-def check_why(why: str) -> str:
-    """The reason, if it is one."""
-    if not why.strip():
-        raise BadValue("a change by hand needs a reason: why")
-    return why
+    seq: int
+    at: datetime
+    kind: str
+    subject: str
+    who: str
+    why: str
+    data: dict[str, Any]
 
 
 def commit_by_hand(database: Database, act: Callable[[Transaction], T]) -> T:
-    """Make the change, and write down that it was made."""
+    """Make a person's change in a transaction of its own, together with what `alongside` has asked for."""
     with database.transaction() as tx:
         result = act(tx)
         if (also := _also.get()) is not None:
@@ -157,14 +139,30 @@ def commit_by_hand(database: Database, act: Callable[[Transaction], T]) -> T:
     return result
 
 
-_also: ContextVar[Callable[[Transaction], None] | None] = ContextVar("also", default=None)
-
-
 @contextmanager
 def alongside(also: Callable[[Transaction], None]) -> Iterator[None]:
-    """Whatever is changed by hand in this block, `also` is done in the same transaction; what it raises undoes both."""
+    """Run `also` in the transaction of every change by hand in this block; an error in it undoes both."""
     token = _also.set(also)
     try:
         yield
     finally:
         _also.reset(token)
+
+
+def check_who(who: str) -> str:
+    """The name; raises `BadName` when it is empty."""
+    if not who.strip():
+        raise BadName("a change by hand needs the name of the person who makes it")
+    return who
+
+
+def check_why(why: str) -> str:
+    """The reason; raises `BadValue` when it is empty."""
+    if not why.strip():
+        raise BadValue("a change by hand needs a reason: why")
+    return why
+
+
+def _stored(row: Row) -> StoredEvent:
+    seq, at, kind, subject, who, why, data = row
+    return StoredEvent(seq, to_datetime(at), kind, subject, who, why, json.loads(data))

@@ -1,10 +1,8 @@
 """From a URL to an open database whose tables fit this code.
 
-Forward migrations: numbered `.sql` files, each applied once, whole or not at all, by whoever comes first.
-
-The table `schema_version` says which have been applied. A database that knows more than this code is left alone.
-
-How migrations are written down, locked and compared on SQLite and on PostgreSQL.
+Migrations go forward only: numbered `.sql` files, each applied once, whole or not at all, by whichever process comes
+first. The table `schema_version` says which have been applied. A database that knows more than this code is left alone.
+`SqliteTarget` and `PostgresTarget` say how migrations are recorded, locked and compared on each database.
 """
 
 from __future__ import annotations
@@ -39,67 +37,67 @@ from towpath.errors import (
 )
 from towpath.settings import DatabaseSettings
 
-PACKAGE = "towpath.db"
+OLDEST_SQLITE = (3, 38, 0)  # returning, strict tables and built-in JSON functions
+SQLITE_PREFIX = "sqlite:///"
+
+VERSION_TABLE = """create table if not exists schema_version (
+    number integer primary key, name text not null, applied_at text not null default current_timestamp)"""
+ADVISORY_LOCK = 0x70772D6D  # "pw-m": any number that all Towpath processes share
+_CATALOGUE = (
+    """select 'column', table_name, column_name, data_type, is_nullable, coalesce(column_default, '')
+       from information_schema.columns where table_schema = %(schema)s""",
+    "select 'index', indexname, indexdef from pg_indexes where schemaname = %(schema)s",
+    """select 'constraint', conname, pg_get_constraintdef(oid) from pg_constraint
+       where connamespace = %(schema)s::regnamespace and contype in ('c', 'p', 'u', 'f')""",
+    """select 'function', proname, prosrc from pg_proc where pronamespace = %(schema)s::regnamespace""",
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step forward."""
-
-    number: int
-    name: str
-    text: str
-
-
-class MigrationTarget(Protocol):
-    """What a set of migrations is applied to: one SQLite file, or one schema of a PostgreSQL database."""
-
-    folder: str
-    shown: str
-
-    def applied(self) -> list[tuple[int, str]]:
-        """Number and name of the migrations that the database has, in order; none when it is empty."""
-
-    def locked(self) -> AbstractContextManager[None]:
-        """A transaction in which nobody else can migrate, and in which `applied` is up to date."""
-
-    def apply(self, migration: Migration) -> None:
-        """Run one migration and write it down, in the transaction that is open."""
-
-    def catalogue(self) -> set[str]:
-        """Every table, column, index, constraint and view as one line of text."""
-
-    def fresh_catalogue(self) -> set[str]:
-        """What the catalogue is after all migrations have run on an empty database."""
+def open_database(settings: DatabaseSettings) -> Database:
+    """The database with its tables upgraded, or checked when the settings say that upgrading is a person's job."""
+    database = connect_database(settings)
+    try:
+        for target in targets(database):
+            if settings.auto_upgrade:
+                upgrade(target)
+            else:
+                check(target)
+    except BaseException:
+        database.close()
+        raise
+    return database
 
 
-def known(folder: str) -> list[Migration]:
-    """The migrations that this version of Towpath brings for one kind of database."""
-    files = sorted((resources.files(PACKAGE) / "schema" / folder).iterdir(), key=lambda file: file.name)
-    return [
-        Migration(int(file.name[:4]), file.name.removesuffix(".sql"), file.read_text(encoding="utf-8"))
-        for file in files
-        if file.name.endswith(".sql")
-    ]
+def connect_database(settings: DatabaseSettings) -> Database:
+    """The database as it is; its tables are not looked at."""
+    if not settings.url.startswith(SQLITE_PREFIX):
+        return PostgresDatabase(settings.url, settings.db_schema, settings.lock_timeout_s)
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        raise NotInstalled(f"SQLite {needed} (found {sqlite3.sqlite_version})", "use a newer Python")
+    return SqliteDatabase(path_of(settings.url), settings.synchronous, settings.lock_timeout_s)
 
 
-def pending(target: MigrationTarget) -> list[Migration]:
-    """The migrations that the database lacks. Raises `SchemaTooNew` when it has some that this code does not know."""
-    ours = known(target.folder)
-    theirs = target.applied()
-    newest = ours[-1].number
-    unknown = [name for number, name in theirs if number > newest]
-    if unknown:
-        raise SchemaTooNew(
-            f"{target.shown} was upgraded to {unknown[-1]} by a newer Towpath; this one knows {ours[-1].name}. "
-            "Install that version here, or use another database."
-        )
-    have = {number for number, _ in theirs}
-    return [migration for migration in ours if migration.number not in have]
+def path_of(url: str) -> Path:
+    """The file of a SQLite URL, in a directory that exists."""
+    path = Path(url.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
+    if not path.parent.is_dir():
+        raise DatabaseUnavailable(f"{url}: the directory {path.parent} does not exist; make it first")
+    return path
+
+
+def targets(database: Database) -> list[MigrationTarget]:
+    """All that has to be migrated for this database."""
+    match database:
+        case SqliteDatabase():
+            return [SqliteTarget(database, "sqlite"), SqliteTarget(database.beats, "sqlite_beats")]
+        case PostgresDatabase():
+            return [PostgresTarget(database)]
+    raise DatabaseError(f"no migrations for {type(database).__name__}")
 
 
 def upgrade(target: MigrationTarget) -> list[Migration]:
-    """Apply what is missing and return it. Safe when several processes do it at once: one works, the others wait."""
+    """Apply what is missing and return it. Safe in several processes at once: one works, the others wait."""
     if not pending(target):
         return []
     done = []
@@ -132,9 +130,60 @@ def verify(target: MigrationTarget) -> None:
         raise SchemaDiffers(target.shown, lines)
 
 
-VERSION_TABLE = """create table if not exists schema_version (
-    number integer primary key, name text not null, applied_at text not null default current_timestamp)"""
-ADVISORY_LOCK = 0x70772D6D  # "pw-m": any number that all Towpath processes share
+def pending(target: MigrationTarget) -> list[Migration]:
+    """The migrations that the database lacks. Raises `SchemaTooNew` when it has some that this code does not know."""
+    ours = known(target.folder)
+    theirs = target.applied()
+    newest = ours[-1].number
+    unknown = [name for number, name in theirs if number > newest]
+    if unknown:
+        raise SchemaTooNew(
+            f"{target.shown} was upgraded to {unknown[-1]} by a newer Towpath; this one knows {ours[-1].name}. "
+            "Install that version here, or use another database."
+        )
+    have = {number for number, _ in theirs}
+    return [migration for migration in ours if migration.number not in have]
+
+
+def known(folder: str) -> list[Migration]:
+    """The migrations that this version of Towpath brings for one kind of database."""
+    files = sorted((resources.files("towpath.db") / "schema" / folder).iterdir(), key=lambda file: file.name)
+    return [
+        Migration(int(file.name[:4]), file.name.removesuffix(".sql"), file.read_text(encoding="utf-8"))
+        for file in files
+        if file.name.endswith(".sql")
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step forward."""
+
+    number: int
+    name: str
+    text: str
+
+
+class MigrationTarget(Protocol):
+    """The target of a set of migrations: one SQLite file, or one schema of a PostgreSQL database."""
+
+    folder: str
+    shown: str
+
+    def applied(self) -> list[tuple[int, str]]:
+        """Number and name of the migrations that the database has, in order; none when it is empty."""
+
+    def locked(self) -> AbstractContextManager[None]:
+        """A transaction in which nobody else can migrate, and in which `applied` is up to date."""
+
+    def apply(self, migration: Migration) -> None:
+        """Run one migration and write it down, in the transaction that is open."""
+
+    def catalogue(self) -> set[str]:
+        """Every table, column, index, constraint and view as one line of text."""
+
+    def fresh_catalogue(self) -> set[str]:
+        """What the catalogue is after all migrations have run on an empty database."""
 
 
 class SqliteTarget:
@@ -146,7 +195,7 @@ class SqliteTarget:
         self.shown = database.url
 
     def applied(self) -> list[tuple[int, str]]:
-        if not self._has("schema_version"):
+        if not self._database.query("select 1 from sqlite_schema where name = 'schema_version'"):
             return []
         return self._database.query("select number, name from schema_version order by number")
 
@@ -180,9 +229,6 @@ class SqliteTarget:
                 return target.catalogue()
             finally:
                 scratch.close()
-
-    def _has(self, table: str) -> bool:
-        return bool(self._database.query("select 1 from sqlite_schema where name = ?", (table,)))
 
 
 class PostgresTarget:
@@ -243,55 +289,3 @@ class PostgresTarget:
             for row in connection.execute(statement, {"schema": schema}):
                 lines.add(" ".join(str(part) for part in row).replace(f"{schema}.", ""))
         return lines
-
-
-_CATALOGUE = (
-    """select 'column', table_name, column_name, data_type, is_nullable, coalesce(column_default, '')
-       from information_schema.columns where table_schema = %(schema)s""",
-    "select 'index', indexname, indexdef from pg_indexes where schemaname = %(schema)s",
-    """select 'constraint', conname, pg_get_constraintdef(oid) from pg_constraint
-       where connamespace = %(schema)s::regnamespace and contype in ('c', 'p', 'u', 'f')""",
-    """select 'function', proname, prosrc from pg_proc where pronamespace = %(schema)s::regnamespace""",
-)
-
-
-def targets(database: Database) -> list[MigrationTarget]:
-    """All that has to be migrated for this database."""
-    match database:
-        case SqliteDatabase():
-            return [SqliteTarget(database, "sqlite"), SqliteTarget(database.beats, "sqlite_beats")]
-        case PostgresDatabase():
-            return [PostgresTarget(database)]
-    raise DatabaseError(f"no migrations for {type(database).__name__}")
-
-
-OLDEST_SQLITE = (3, 38, 0)  # returning, strict tables and built-in JSON functions
-SQLITE_PREFIX = "sqlite:///"
-
-
-def connect_database(settings: DatabaseSettings) -> Database:
-    """The database as it is, without a look at its tables."""
-    if not settings.url.startswith(SQLITE_PREFIX):
-        return PostgresDatabase(settings.url, settings.db_schema, settings.lock_timeout_s)
-    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
-        needed = ".".join(map(str, OLDEST_SQLITE))
-        raise NotInstalled(f"SQLite {needed} (found {sqlite3.sqlite_version})", "use a newer Python")
-    path = Path(settings.url.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
-    if not path.parent.is_dir():
-        raise DatabaseUnavailable(f"{settings.url}: the directory {path.parent} does not exist; make it first")
-    return SqliteDatabase(path, settings.synchronous, settings.lock_timeout_s)
-
-
-def open_database(settings: DatabaseSettings) -> Database:
-    """The database with its tables upgraded, or checked when the settings say that upgrading is a person's job."""
-    database = connect_database(settings)
-    try:
-        for target in targets(database):
-            if settings.auto_upgrade:
-                upgrade(target)
-            else:
-                check(target)
-    except BaseException:
-        database.close()
-        raise
-    return database

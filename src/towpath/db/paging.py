@@ -1,7 +1,7 @@
-"""Pages of what no index gives by itself, newest first: one looks for so long and no longer, and says how far it came.
+"""Pages of lists that no index can filter, newest first: a search that stops after a time and says how far it came.
 
 A list that is filtered by something rare would otherwise be read from end to end for one page, however many million
-rows it has. So a page may hold fewer than asked for, even none, and still have a `next`.
+rows it has. So a page may hold fewer rows than asked for, even none, and still have a `next`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ T = TypeVar("T", bound=HasSeq)
 
 @dataclass(frozen=True, slots=True)
 class SearchPage(Generic[T]):
-    """One page; `next` is the `before` of the page behind it, none: this is the last one."""
+    """One page; `next` is the `before` of the page behind it. None: this is the last one."""
 
     items: list[T]
     next: int | None
 
 
-Read = Callable[[int, int, int], list[T]]  # what is looked for below one number and from another on; how many at most
+Read = Callable[[int, int, int], list[T]]  # matching rows below one number and from another on; how many at most
 
 
 def search(

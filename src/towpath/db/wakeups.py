@@ -1,6 +1,6 @@
-"""Wake-ups between processes: who writes rings, who waits is woken within milliseconds.
+"""Wake-ups between processes: whoever writes rings a name, whoever waits for that name wakes within milliseconds.
 
-A ring carries a name (an inbox) and nothing else; whoever is woken looks in the database. A lost ring costs one slow
+A ring carries a name (an inbox) and nothing else; the waiter then looks in the database. A lost ring costs one slow
 poll, never a message, so nothing here needs to be reliable.
 """
 

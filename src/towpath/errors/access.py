@@ -1,4 +1,4 @@
-"""towpath.errors.access"""
+"""Errors of users, keys, sessions, requests and block rules."""
 
 from __future__ import annotations
 

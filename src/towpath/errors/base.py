@@ -1,4 +1,4 @@
-"""towpath.errors.base"""
+"""Errors of no single part: the base of the tree, settings, names, values, notifications and the life of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""towpath.errors.control"""
+"""Errors of actors, schedules, data sets, complaints and supervision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""towpath.errors.desk"""
+"""Errors of the desk: cases, groups, jobs, lanes, policies and learned corrections."""
 
 from __future__ import annotations
 

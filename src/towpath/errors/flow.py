@@ -1,4 +1,4 @@
-"""towpath.errors.flow"""
+"""Errors of flows and sinks, of Spark, and of local servers."""
 
 from __future__ import annotations
 

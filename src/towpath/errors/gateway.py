@@ -1,4 +1,4 @@
-"""towpath.errors.gateway"""
+"""Errors of uploads and results, on the side of the gateway and of its clients."""
 
 from __future__ import annotations
 

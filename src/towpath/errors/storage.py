@@ -1,4 +1,4 @@
-"""towpath.errors.storage"""
+"""Errors of the queue, the database and the log."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""What the settings of all parts have in common: a frozen object, checked when it is made.
-
-Settings of the database.
-
-Settings of the log lines.
-
-Settings of a process.
-"""
+"""What all sections of the settings share, and the sections of the database, the logs and the process."""
 
 from __future__ import annotations
 
@@ -21,6 +14,8 @@ MostRate = Annotated[Seconds | None, _NEVER]
 
 
 class SettingsSection(BaseModel):
+    """One section of the settings: frozen, and checked when it is made."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 

@@ -1,21 +1,16 @@
-"""Settings of the queue.
-
-Settings of actors.
-
-Settings of who may do what, and of the server that asks for it.
-
-Settings of data sets and complaints.
-
-Settings of notices: what is told to whom.
-"""
+"""Settings of the queue, actors, access, the HTTP interface, data sets, complaints and notifications."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from towpath.settings.base import Age, Seconds, SettingsSection
+
+NoticeKindName = Literal["group_found", "group_regressed", "lane_stuck", "desk_growing", "duty_failed"]
+_ALL_KINDS: list[NoticeKindName] = list(get_args(NoticeKindName))
+TargetName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 
 
 class RetentionSettings(SettingsSection):
@@ -144,11 +139,6 @@ class ComplaintSettings(SettingsSection):
     )
     retention_s: Age = Field(365 * 86400.0, description="Age at which settled complaints are deleted, or `never`.")
     janitor_s: Seconds = Field(300.0, description="How often old complaints are deleted. Done by `towpath api run`.")
-
-
-NoticeKindName = Literal["group_found", "group_regressed", "lane_stuck", "desk_growing", "duty_failed"]
-_ALL_KINDS: list[NoticeKindName] = ["group_found", "group_regressed", "lane_stuck", "desk_growing", "duty_failed"]
-TargetName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,39}$")]
 
 
 class WebhookSettings(SettingsSection):

@@ -1,13 +1,4 @@
-"""Settings of the log: topics, and who keeps them.
-
-Settings of flows.
-
-Settings of Spark.
-
-Settings of local servers.
-
-Settings of the desk.
-"""
+"""Settings of the log, flows, Spark, local servers and the desk."""
 
 from __future__ import annotations
 

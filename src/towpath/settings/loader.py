@@ -1,6 +1,6 @@
-"""All settings of one process.
+"""All settings of one process, read from the file, the variables and the flags.
 
-Reading the settings: from the file, the variables and the flags, with the place of what cannot be used.
+An error names the place (file, variable or flag) and the key that cannot be used.
 """
 
 from __future__ import annotations
@@ -31,6 +31,32 @@ from towpath.settings.supervision import SupervisionSettings, UpName, UpSettings
 
 PREFIX = "TOWPATH_"
 NESTED = "__"
+FILE_NAME = "towpath.toml"
+SQLITE_PREFIX = "sqlite:///"
+
+# Paths that belong to an installation, by section.
+_PATHS = {
+    "actors": ("directory",),
+    "flow": ("directory",),
+    "desk": ("directory",),
+    "stack": ("directory",),
+    "notify": ("ca_file",),
+    "supervision": ("directory", "secret_file"),
+    "gateway": ("directory",),
+}
+_SECRET_FILE = ".towpath/secret"  # noqa: S105 - where it is, not what it is
+# Read elsewhere, or before the settings.
+NOT_SETTINGS = frozenset(
+    {
+        "TOWPATH_CONFIG",
+        "TOWPATH_CRASH",
+        "TOWPATH_KEY",
+        "TOWPATH_LAUNCH",
+        "TOWPATH_LAUNCH_SHOWN",
+        "TOWPATH_REMOTE",
+        "TOWPATH_SERVER",
+    }
+)
 
 
 class Settings(BaseSettings):
@@ -72,33 +98,6 @@ class Settings(BaseSettings):
         return (init_settings, env_settings)
 
 
-FILE_NAME = "towpath.toml"
-SQLITE_PREFIX = "sqlite:///"
-# Paths that belong to an installation, by section.
-_PATHS = {
-    "actors": ("directory",),
-    "flow": ("directory",),
-    "desk": ("directory",),
-    "stack": ("directory",),
-    "notify": ("ca_file",),
-    "supervision": ("directory", "secret_file"),
-    "gateway": ("directory",),
-}
-_SECRET_FILE = ".towpath/secret"  # noqa: S105 - where it is, not what it is
-# Read elsewhere, or before the settings.
-NOT_SETTINGS = frozenset(
-    {
-        "TOWPATH_CONFIG",
-        "TOWPATH_CRASH",
-        "TOWPATH_KEY",
-        "TOWPATH_LAUNCH",
-        "TOWPATH_LAUNCH_SHOWN",
-        "TOWPATH_REMOTE",
-        "TOWPATH_SERVER",
-    }
-)
-
-
 def load(flags: dict[str, Any] | None = None, file: Path | None = None) -> Settings:
     """Read the settings of this process.
 
@@ -117,8 +116,40 @@ def load(flags: dict[str, Any] | None = None, file: Path | None = None) -> Setti
         raise BadSettings(f"a {PREFIX}* variable cannot be read: {error}") from error
 
 
+def file_of(file: Path | None = None) -> Path | None:
+    """The settings file that `load` reads, if there is one."""
+    path = _find(file)
+    return None if path is None else path.resolve()
+
+
+def directory_of(file: Path | None = None) -> Path:
+    """The directory of the settings file that `load` reads; without one, the working directory."""
+    path = _find(file)
+    return Path.cwd() if path is None else path.resolve().parent
+
+
+def sqlite_from(url: str, directory: Path) -> str:
+    """The URL with its path made absolute from a directory; the URL of a server stays as it is."""
+    if not url.startswith(SQLITE_PREFIX) or url == SQLITE_PREFIX:
+        return url
+    return SQLITE_PREFIX + str(directory / Path(url.removeprefix(SQLITE_PREFIX)).expanduser())
+
+
+def all_keys(model: type[BaseModel] = Settings, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every setting as its path of keys, such as `("database", "url")`."""
+    found: list[tuple[str, ...]] = []
+    for name, field in model.model_fields.items():
+        keys = (*above, field.alias or name)
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            found += all_keys(inner, keys)
+        else:
+            found.append(keys)
+    return found
+
+
 def _anchored(settings: Settings, directory: Path, flags: dict[str, Any]) -> Settings:
-    """Paths count from the settings file, so that who looks from elsewhere means the same; those of flags do not."""
+    """Make paths count from the settings file, so that they mean the same from everywhere; not those of flags."""
     if directory == Path.cwd():
         return settings
     found = {section: _paths_from(directory, getattr(settings, section), keys) for section, keys in _PATHS.items()}
@@ -137,25 +168,6 @@ def _anchored(settings: Settings, directory: Path, flags: dict[str, Any]) -> Set
 
 def _paths_from(directory: Path, part: SettingsSection, keys: tuple[str, ...]) -> dict[str, str]:
     return {key: str(directory / Path(value).expanduser()) for key in keys if (value := getattr(part, key))}
-
-
-def sqlite_from(url: str, directory: Path) -> str:
-    """The same address with its path seen from a directory; one of a server stays as it is."""
-    if not url.startswith(SQLITE_PREFIX) or url == SQLITE_PREFIX:
-        return url
-    return SQLITE_PREFIX + str(directory / Path(url.removeprefix(SQLITE_PREFIX)).expanduser())
-
-
-def file_of(file: Path | None = None) -> Path | None:
-    """The settings file that `load` reads, if there is one."""
-    path = _find(file)
-    return None if path is None else path.resolve()
-
-
-def directory_of(file: Path | None = None) -> Path:
-    """Where the settings file is that `load` reads; without one, the working directory."""
-    path = _find(file)
-    return Path.cwd() if path is None else path.resolve().parent
 
 
 def _find(file: Path | None) -> Path | None:
@@ -201,19 +213,6 @@ def _merge(low: dict[str, Any], high: dict[str, Any]) -> dict[str, Any]:
         below = merged.get(key)
         merged[key] = _merge(below, value) if isinstance(value, dict) and isinstance(below, dict) else value
     return merged
-
-
-def all_keys(model: type[BaseModel] = Settings, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Every setting as its path of keys, such as `("database", "url")`."""
-    found: list[tuple[str, ...]] = []
-    for name, field in model.model_fields.items():
-        keys = (*above, field.alias or name)
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            found += all_keys(inner, keys)
-        else:
-            found.append(keys)
-    return found
 
 
 def _check_variables() -> None:

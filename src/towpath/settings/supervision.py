@@ -8,6 +8,10 @@ from pydantic import Field, model_validator
 
 from towpath.settings.base import Age, Seconds, SettingsSection
 
+DeskPartKind = Literal["intake", "relay", "replayer", "jobs", "notices", "janitor"]
+DutyKind = Literal["flow", "actors", "desk", DeskPartKind, "api", "gateway", "console", "command"]
+UpName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,59}$")]
+
 
 class SupervisionSettings(SettingsSection):
     """Peers that keep processes running: `towpath up`."""
@@ -100,11 +104,6 @@ class SupervisionSettings(SettingsSection):
         if len(set(self.hosts)) < len(self.hosts):
             raise ValueError("hosts names one machine twice")
         return self
-
-
-DeskPartKind = Literal["intake", "relay", "replayer", "jobs", "notices", "janitor"]
-DutyKind = Literal["flow", "actors", "desk", DeskPartKind, "api", "gateway", "console", "command"]
-UpName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,59}$")]
 
 
 class UpSettings(SettingsSection):

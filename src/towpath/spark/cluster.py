@@ -1,6 +1,4 @@
-"""Where Spark runs, as its master URL says it.
-
-The secrets of the Spark clusters that this user has running on this machine.
+"""Where Spark runs, as its master URL says it, and the secrets of this user's own clusters.
 
 A standalone cluster runs whatever it is sent, as the user that started it. One of `towpath stack` therefore asks for a
 secret, and keeps it in a file that only that user can read, named for the address: a session of the same user needs
@@ -22,6 +20,8 @@ from towpath.spark.artifacts import cache_directory
 
 STANDALONE = "spark://"
 REACH_TIMEOUT_S = 5.0
+ENABLED = "spark.authenticate"
+SECRET = "spark.authenticate.secret"  # noqa: S105, the name of a property
 
 Address = tuple[str, int]
 
@@ -62,29 +62,18 @@ def check_reachable(master: str) -> None:
     raise SparkFailed(f"no Spark master answers at {master} ({'; '.join(problems)}); start it, or mend spark.master")
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-ENABLED = "spark.authenticate"
-SECRET = "spark.authenticate.secret"  # noqa: S105, the name of a property
-
-
 def properties_for(master: str) -> dict[str, str]:
-    """What a session on this master has to be started with; nothing when the cluster is not one of ours."""
+    """The properties that a session on this master needs; none when the cluster is not one of ours."""
     try:
-        secret = _place(master).read_text(encoding="ascii")
+        secret = _secret_file(master).read_text(encoding="ascii")
     except OSError:
         return {}
     return {ENABLED: "true", SECRET: secret} if secret else {}
 
 
 def keep(master: str, secret: str) -> None:
-    """Let this user's sessions find the secret of a cluster; written aside, for somebody may just be reading."""
-    place = _place(master)
+    """Let this user's sessions find the secret of a cluster. Written aside first: a session may be reading it."""
+    place = _secret_file(master)
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     number, aside = tempfile.mkstemp(dir=place.parent)  # readable for us only
     with open(number, "w", encoding="ascii") as file:
@@ -93,10 +82,17 @@ def keep(master: str, secret: str) -> None:
 
 
 def forget(master: str) -> None:
-    """The cluster has ended."""
+    """Forget the secret of a cluster that has ended."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        _place(master).unlink()
+        _secret_file(master).unlink()
 
 
-def _place(master: str) -> Path:
+def _secret_file(master: str) -> Path:
     return cache_directory() / "spark-secrets" / re.sub(r"[^\w.-]", "_", master)[:200]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,8 +1,6 @@
-"""Which Java runs Spark and the local servers.
+"""Which Java runs Spark and the local servers, where pyspark's own Spark is, and how its Java process ended.
 
-Spark's Java process. pyspark has one for the whole life of a process: one that is gone cannot be replaced.
-
-Where the Spark that pyspark carries is.
+pyspark has one Java process for the whole life of a process: one that is gone cannot be replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +21,6 @@ from towpath.errors import BadSettings, NotInstalled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
 
 VERSIONS = (17, 21)
 PACKAGE = "openjdk-17-jre-headless"
@@ -61,6 +58,32 @@ def find_java(java_home: str = "") -> Java:
     raise NotInstalled(what, f"type: apt-get install {PACKAGE}, or: towpath doctor --for flows --fix")
 
 
+def spark_home() -> Path:
+    """The directory with Spark's programs and jars; looked for and not imported, which would take a second."""
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise NotInstalled("pyspark", "pip install towpath")
+    return Path(spec.origin).parent
+
+
+def how_java_ended(session: SparkSession, within_s: float = 0.0) -> str | None:
+    """How the Java process of a session has ended, as the end of a sentence; None while it lives.
+
+    One that dies refuses connections a moment before it has ended: `within_s` waits for that.
+    """
+    gateway: Any = session.sparkContext._gateway
+    java: Any = getattr(gateway, "proc", None)  # none when it was not started here
+    if java is not None and within_s > 0:
+        with suppress(subprocess.TimeoutExpired):
+            java.wait(within_s)
+    code = None if java is None else java.poll()
+    if code is None:
+        return None
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"was ended by {signal.Signals(-code).name}"
+
+
 def _as_set(java_home: str) -> Java:
     program = Path(java_home).expanduser() / "bin" / "java"
     found = _ask(program) if program.is_file() else f"{program} is not there"
@@ -82,7 +105,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _ask(program: Path) -> Java | str:
-    """What the program says about itself; a sentence when it cannot be used."""
+    """The Java behind a program; a sentence when it cannot be used."""
     try:
         asked = subprocess.run(
             [program, "-XshowSettings:properties", "-version"],
@@ -103,29 +126,3 @@ def _ask(program: Path) -> Java | str:
         return f"{program} is Java {version[1]}"
     # The program may be a script of a version manager, far from the home of what it runs.
     return Java(Path(home[1].strip()) if home else program.resolve().parent.parent, program, int(version[1]))
-
-
-def how_java_ended(session: SparkSession, within_s: float = 0.0) -> str | None:
-    """How the Java process of a session has ended, as the end of a sentence; None while it lives.
-
-    One that dies refuses connections a moment before it has ended: `within_s` waits for that.
-    """
-    gateway: Any = session.sparkContext._gateway
-    java: Any = getattr(gateway, "proc", None)  # none when it was not started here
-    if java is not None and within_s > 0:
-        with suppress(subprocess.TimeoutExpired):
-            java.wait(within_s)
-    code = None if java is None else java.poll()
-    if code is None:
-        return None
-    if code >= 0:
-        return f"ended with exit code {code}"
-    return f"was ended by {signal.Signals(-code).name}"
-
-
-def spark_home() -> Path:
-    """The directory with Spark's programs and jars; looked for and not imported, which would take a second."""
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise NotInstalled("pyspark", "pip install towpath")
-    return Path(spec.origin).parent

@@ -1,11 +1,10 @@
 """The one place that builds a Spark session. A process has one at a time, and one Java process for all of them.
 
-From settings to the properties of a Spark session; what cannot work is refused here.
+What cannot work is refused before Java starts. The properties come from the settings; the user's own overrule them.
 
-The same Spark without the zip files of pyspark that it carries beside the installed one.
-
+Spark is started from a home without the zip files of pyspark that it carries beside the installed one (`linked_home`).
 Spark gives each of its Python processes a path with these files first. They have no bytecode, so every such process
-compiles pyspark anew: half a second of a processor for each query, each worker that died, and each start.
+would compile pyspark anew: half a second of a processor for each query, each worker that died, and each start.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from towpath.spark.java import find_java, spark_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
 LOOPBACK = "127.0.0.1"
 # A shuffle of a micro-batch on one machine is small: Spark's 200 partitions would cost a task, and with state a store
 # on disk, each. Nor does the number follow the machine's cores: a stateful query keeps the one it was begun with.
@@ -42,6 +40,25 @@ JARS = "spark.jars"
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 PYTHON = "spark.pyspark.python"
 WORKER_DAEMON = "towpath.flow.worker.daemon"  # by its name: only Spark starts it
+CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+# They print a trace for each failed expression, whatever the log level is; the exception tells the same.
+NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+_LINKED = ("bin", "jars")  # what Java needs of Spark's home
+
+
+def build_session(
+    settings: SparkSettings, name: str = "towpath", *, connector: bool = False, report: Report | None = None
+) -> SparkSession:
+    """The session of this process, started if there is none yet; `connector`: it must be able to read and write Kafka.
+
+    Raises `BadSettings`, `NotInstalled` (Java), `FetchFailed` (the connector) or `SparkFailed`. pyspark and Java are
+    loaded here and not before.
+    """
+    check_settings(settings)
+    session = _running(settings) or _start(settings, name, connector, report)
+    if connector:
+        check_connector(session)
+    return session
 
 
 def check_settings(settings: SparkSettings) -> None:
@@ -74,47 +91,19 @@ def properties(settings: SparkSettings, name: str, jars: Sequence[Path] = ()) ->
     return merged
 
 
-def _common(settings: SparkSettings, name: str) -> dict[str, str]:
-    return {
-        "spark.app.name": name,
-        "spark.master": settings.master,
-        "spark.driver.memory": settings.memory,
-        PYTHON: sys.executable,  # `python3` on the path is another one than that of a virtual environment
-        "spark.pyspark.driver.python": sys.executable,
-        "spark.python.daemon.module": WORKER_DAEMON,
-        # State knows no short traces: workers with and without them are two kinds, each with a daemon of its own.
-        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
-        "spark.ui.enabled": "true" if settings.ui else "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_RECORDS),
-    }
+def check_connector(session: SparkSession) -> None:
+    """Raise `SparkFailed` when the session can neither read nor write Kafka."""
+    # A class loader gets jars when its Java process starts: a later session of the same process cannot add them.
+    from py4j.protocol import Py4JJavaError
 
-
-def _by_place(settings: SparkSettings) -> dict[str, str]:
-    placed: dict[str, str] = {}
-    if is_on_this_host(settings.master):
-        placed |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-        placed["spark.sql.shuffle.partitions"] = str(LOCAL_SHUFFLE_PARTITIONS)
-    if not is_local(settings.master):
-        placed["spark.executor.memory"] = settings.executor_memory
-    return placed
-
-
-def _java_options(settings: SparkSettings) -> str:
-    # As default options: what the user gives in spark.driver.extraJavaOptions stands after them and wins.
-    file = resources.files("towpath.spark") / "log4j2.properties"
-    # Whoever sees errors only gets their traces with the exception that is raised in Python; once is enough.
-    is_quiet = settings.log_level in ("error", "off")
-    trace = "short.message" if is_quiet else "full"
-    failures = "off" if is_quiet else settings.log_level
-    return (
-        f'"-Dlog4j2.configurationFile={file}" -Dtowpath.spark.level={settings.log_level} -Dtowpath.spark.trace={trace} '
-        f"-Dtowpath.spark.failures={failures}"
-    )
-
-
-PARTS = ("bin", "jars")
+    jvm: Any = session._jvm
+    try:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        jvm.java.lang.Class.forName(CONNECTOR_CLASS, False, loader)
+    except Py4JJavaError as error:
+        raise SparkFailed(
+            "this process's Spark was started without the Kafka connector; start the first session with it"
+        ) from error
 
 
 def linked_home() -> Path:
@@ -125,43 +114,8 @@ def linked_home() -> Path:
     linked = cache_directory() / "spark" / hashlib.sha256(str(home).encode()).hexdigest()[:12]
     if not _is_whole(linked):
         with contextlib.suppress(OSError):
-            _make(linked, home)
+            _link(linked, home)
     return linked if _is_whole(linked) else home
-
-
-def _is_whole(linked: Path) -> bool:
-    return all((linked / part).is_dir() for part in PARTS)
-
-
-def _make(linked: Path, home: Path) -> None:
-    """All at once: of two processes that make it, one finds it made."""
-    linked.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=linked.parent, prefix=".linking-") as scratch:
-        made = Path(scratch, "home")
-        made.mkdir()
-        for part in PARTS:
-            (made / part).symlink_to(home / part)
-        made.rename(linked)
-
-
-CONNECTOR_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-# They print a trace for each failed expression, whatever the log level is; the exception tells the same.
-NOISY_LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-
-
-def build_session(
-    settings: SparkSettings, name: str = "towpath", *, connector: bool = False, report: Report | None = None
-) -> SparkSession:
-    """The session of this process, started if there is none yet; `connector`: it must be able to read and write Kafka.
-
-    Raises `BadSettings`, `NotInstalled` (Java), `FetchFailed` (the connector) or `SparkFailed`. pyspark and Java are
-    loaded here and not before.
-    """
-    check_settings(settings)
-    session = _running(settings) or _start(settings, name, connector, report)
-    if connector:
-        check_connector(session)
-    return session
 
 
 def _running(settings: SparkSettings) -> SparkSession | None:
@@ -219,15 +173,6 @@ def _launch(settings: SparkSettings, wanted: Mapping[str, str]) -> SparkSession:
         raise SparkFailed(f"Spark could not start on {settings.master}: {_first_line(error)}") from error
 
 
-def _first_line(error: Exception) -> str:
-    """What happened, without the trace: the innermost cause knows best."""
-    cause: Any = getattr(error, "java_exception", None)
-    while cause is not None and cause.getCause() is not None:
-        cause = cause.getCause()
-    said = str(error) if cause is None else str(cause.getMessage() or cause.toString())
-    return said.strip().partition("\n")[0]
-
-
 def _check_spark_home() -> None:
     """Another Spark than pyspark's own fails much later, and in strange ways."""
     import pyspark
@@ -237,30 +182,6 @@ def _check_spark_home() -> None:
         raise BadSettings(
             f"variable SPARK_HOME: {home} is not a Spark {pyspark.__version__}; unset it to use pyspark's own"
         )
-
-
-def check_connector(session: SparkSession) -> None:
-    """Raise `SparkFailed` when the session can neither read nor write Kafka."""
-    # A class loader gets jars when its Java process starts: a later session of the same process cannot add them.
-    from py4j.protocol import Py4JJavaError
-
-    jvm: Any = session._jvm
-    try:
-        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-        jvm.java.lang.Class.forName(CONNECTOR_CLASS, False, loader)
-    except Py4JJavaError as error:
-        raise SparkFailed(
-            "this process's Spark was started without the Kafka connector; start the first session with it"
-        ) from error
-
-
-def _silence() -> None:
-    from pyspark.logger import PySparkLogger
-
-    for name in NOISY_LOGGERS:
-        PySparkLogger.getLogger(name).disabled = True
-    # Prints what a function called by Spark has raised; whoever waits for the query gets it.
-    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
 
 
 @contextmanager
@@ -276,3 +197,76 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def _silence() -> None:
+    from pyspark.logger import PySparkLogger
+
+    for name in NOISY_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
+    # Prints what a function called by Spark has raised; whoever waits for the query gets it.
+    logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+
+
+def _first_line(error: Exception) -> str:
+    """The message of the innermost cause, without its trace."""
+    cause: Any = getattr(error, "java_exception", None)
+    while cause is not None and cause.getCause() is not None:
+        cause = cause.getCause()
+    said = str(error) if cause is None else str(cause.getMessage() or cause.toString())
+    return said.strip().partition("\n")[0]
+
+
+def _common(settings: SparkSettings, name: str) -> dict[str, str]:
+    return {
+        "spark.app.name": name,
+        "spark.master": settings.master,
+        "spark.driver.memory": settings.memory,
+        PYTHON: sys.executable,  # `python3` on the path is another one than that of a virtual environment
+        "spark.pyspark.driver.python": sys.executable,
+        "spark.python.daemon.module": WORKER_DAEMON,
+        # State knows no short traces: workers with and without them are two kinds, each with a daemon of its own.
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
+        "spark.ui.enabled": "true" if settings.ui else "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_RECORDS),
+    }
+
+
+def _by_place(settings: SparkSettings) -> dict[str, str]:
+    placed: dict[str, str] = {}
+    if is_on_this_host(settings.master):
+        placed |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+        placed["spark.sql.shuffle.partitions"] = str(LOCAL_SHUFFLE_PARTITIONS)
+    if not is_local(settings.master):
+        placed["spark.executor.memory"] = settings.executor_memory
+    return placed
+
+
+def _java_options(settings: SparkSettings) -> str:
+    # As default options: what the user gives in spark.driver.extraJavaOptions stands after them and wins.
+    file = resources.files("towpath.spark") / "log4j2.properties"
+    # Whoever sees errors only gets their traces with the exception that is raised in Python; once is enough.
+    is_quiet = settings.log_level in ("error", "off")
+    trace = "short.message" if is_quiet else "full"
+    failures = "off" if is_quiet else settings.log_level
+    return (
+        f'"-Dlog4j2.configurationFile={file}" -Dtowpath.spark.level={settings.log_level} -Dtowpath.spark.trace={trace} '
+        f"-Dtowpath.spark.failures={failures}"
+    )
+
+
+def _is_whole(linked: Path) -> bool:
+    return all((linked / part).is_dir() for part in _LINKED)
+
+
+def _link(linked: Path, home: Path) -> None:
+    """All at once: of two processes that make it, one finds it made."""
+    linked.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=linked.parent, prefix=".linking-") as scratch:
+        made = Path(scratch, "home")
+        made.mkdir()
+        for part in _LINKED:
+            (made / part).symlink_to(home / part)
+        made.rename(linked)

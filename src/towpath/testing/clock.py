@@ -1,7 +1,4 @@
-"""A clock that stands still until a test moves it.
-
-Waiting in tests: for a condition, with a limit, instead of for a guessed time.
-"""
+"""Time in tests: a clock that stands still until it is moved, and waiting for a condition instead of a guessed time."""
 
 from __future__ import annotations
 
@@ -9,6 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
+
+T = TypeVar("T")
+
+INTERVAL_S = 0.01
+AWAKE_S = 0.2
 
 
 class SettableClock:
@@ -27,12 +29,6 @@ class SettableClock:
             raise ValueError(f"a monotonic clock cannot go back by {-seconds:g} s")
         with self._lock:
             self._now_s += seconds
-
-
-T = TypeVar("T")
-
-INTERVAL_S = 0.01
-AWAKE_S = 0.2
 
 
 def wait_until(condition: Callable[[], T], timeout_s: float = 30.0, what: str = "the condition") -> T:

@@ -4,7 +4,7 @@ tried = try_flow(flow, [{"name": "page.viewed", "at": 1}, b"no JSON"])
 assert [one.document["section"] for one in tried.loaded["views"]] == ["news"]
 assert [one.failure.code for one in tried.failed] == [ErrorCode.NOT_JSON]
 
-A sink that writes down what it is handed, for tests to look at.
+Each sink is replaced by a `Capture`, which writes down what it is handed.
 """
 
 from __future__ import annotations
@@ -34,6 +34,38 @@ from towpath.settings import Settings, SparkSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+NONCE = "0123456789abcdef"  # records that are tried come from the test itself
+GivenRecords = NewRecord | Mapping[str, Any] | bytes | str | None
+
+
+def try_flow(
+    flow: Flow,
+    records: Sequence[GivenRecords] | Mapping[str, Sequence[GivenRecords]],
+    *,
+    spark: SparkSession | None = None,
+    settings: Settings | None = None,
+) -> FlowTrial:
+    """Run a flow on records: a list for a flow of one topic, else lists by topic.
+
+    A record is a dict (made into JSON), bytes or text (taken as they are), None (a tombstone) or a `NewRecord`.
+    """
+    settings = settings or Settings()
+    session = spark or _session()
+    tried = FlowTrial(loaded={output.name: [] for output in flow.outputs})
+    for stage in flow.stages():
+        _try_stage(flow, stage, _by_topic(stage, records), session, settings, tried)
+    return tried
+
+
+@dataclass(slots=True)
+class FlowTrial:
+    """What became of the records: by output, by failure, by the step that filtered them."""
+
+    loaded: dict[str, list[Loaded]] = field(default_factory=dict)
+    failed: list[FailedRecord] = field(default_factory=list)
+    filtered: Counter[str] = field(default_factory=Counter)
+    read: int = 0
 
 
 class Loaded(NamedTuple):
@@ -91,7 +123,7 @@ class CaptureWriter:
 
 
 def captured(directory: Path, output: str) -> list[Loaded]:
-    """What an output got, task by task."""
+    """The deliveries of an output, task by task."""
     found = []
     for path in sorted(directory.glob("*.jsonl")):
         if path.stem.rpartition("-")[0] == _file_name(output):
@@ -103,39 +135,6 @@ def captured(directory: Path, output: str) -> list[Loaded]:
 
 def _file_name(output: str) -> str:
     return output.encode().hex()
-
-
-NONCE = "0123456789abcdef"  # records that are tried come from the test itself
-GivenRecords = NewRecord | Mapping[str, Any] | bytes | str | None
-
-
-@dataclass(slots=True)
-class FlowTrial:
-    """What became of the records: by output, by failure, by the step that filtered them."""
-
-    loaded: dict[str, list[Loaded]] = field(default_factory=dict)
-    failed: list[FailedRecord] = field(default_factory=list)
-    filtered: Counter[str] = field(default_factory=Counter)
-    read: int = 0
-
-
-def try_flow(
-    flow: Flow,
-    records: Sequence[GivenRecords] | Mapping[str, Sequence[GivenRecords]],
-    *,
-    spark: SparkSession | None = None,
-    settings: Settings | None = None,
-) -> FlowTrial:
-    """Run a flow on records: a list for a flow of one topic, else lists by topic.
-
-    A record is a dict (made into JSON), bytes or text (taken as they are), None (a tombstone) or a `NewRecord`.
-    """
-    settings = settings or Settings()
-    session = spark or _session()
-    tried = FlowTrial(loaded={output.name: [] for output in flow.outputs})
-    for stage in flow.stages():
-        _try_stage(flow, stage, _by_topic(stage, records), session, settings, tried)
-    return tried
 
 
 def _session() -> SparkSession:

@@ -3,9 +3,9 @@
 One such process serves the process that started it, and ends with it. It imports what it is asked to run, forks, and
 tells how each child ended; a child has its own environment, directory, input and output, and dies like any other.
 
-    python -m towpath.testing.nursery FD    is started by `Nursery`
+    python -m towpath.testing.fork_server FD    is started by `ForkServer`
 
-What a fork needs to be like a Python that has just started, and how the one it is forked from hears of its end.
+`ForkEnds`, `settle` and `run` give a fork what a Python that has just started has; `quick_python` uses them too.
 """
 
 from __future__ import annotations
@@ -27,55 +27,54 @@ from typing import IO, Any
 
 from towpath.core import crash
 
+MOST_BYTES = 1 << 20
 
-class ForkEnds:
-    """Wakes a `select` over `descriptor` when a fork has ended. A process has one of these."""
+
+class ForkServer:
+    """Asks the forking process for children. Safe from several threads."""
 
     def __init__(self) -> None:
-        self.descriptor, self._written = os.pipe()
-        for each in (self.descriptor, self._written):
-            os.set_blocking(each, False)
-        signal.set_wakeup_fd(self._written)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # for whoever asks; forks hear it
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
+        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        theirs.close()
+        self._lock = threading.Lock()
+        self._begun = threading.Event()
+        self._newest: ForkedChild | None = None
+        self._children: dict[int, ForkedChild] = {}
+        threading.Thread(target=self._listen, name="fork-server", daemon=True).start()
 
-    def take(self) -> Iterator[tuple[int, int]]:
-        """Who has ended since, with the exit code, which is that of `subprocess`."""
-        with suppress(BlockingIOError):
-            os.read(self.descriptor, 4096)
-        with suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                yield ended[0], os.waitstatus_to_exitcode(ended[1])
+    def start(
+        self, module: str, argument: str, environment: Mapping[str, str], cwd: Path, log: IO[bytes]
+    ) -> ForkedChild:
+        """`python -m module argument`, begun."""
+        theirs, ours = os.pipe()
+        os.set_inheritable(ours, False)
+        child = ForkedChild(ours)
+        asked = {"module": module, "argument": argument, "environment": dict(environment), "cwd": str(cwd)}
+        with self._lock:
+            self._begun.clear()
+            self._newest = child
+            socket.send_fds(self._socket, [json.dumps(asked).encode()], [theirs, log.fileno()])
+            os.close(theirs)
+            self._begun.wait()
+        if not child.pid:
+            raise RuntimeError("the fork server has ended; what it wrote stands above")
+        return child
 
-    def leave(self) -> None:
-        """In a fork: what is noticed here is not its own."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        for each in (self.descriptor, self._written):
-            os.close(each)
-
-
-def settle(cwd: str, environment: Mapping[str, str], files: Sequence[int]) -> None:
-    """What an interpreter finds when it starts: these become its input, its output and what it has to say."""
-    for mine, wanted in zip(files, (0, 1, 2), strict=True):
-        os.dup2(mine, wanted)
-    for each in set(files):
-        os.close(each)
-    os.chdir(cwd)
-    os.environ.clear()
-    os.environ.update(environment)
-    crash.arm(crash.from_environment())
-
-
-def run(module: str, arguments: Sequence[str]) -> None:
-    """`python -m module arguments`."""
-    sys.argv = [module, *arguments]
-    sys.modules.pop(module, None)  # it is run once more, as `__main__`
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
-
-
-MOST_BYTES = 1 << 20
+    def _listen(self) -> None:
+        """Listen until the process ends, and then release everybody who waits."""
+        while message := self._socket.recv(MOST_BYTES):
+            told = json.loads(message)
+            if "began" in told and self._newest is not None:
+                self._newest.pid = told["began"]
+                self._children[told["began"]] = self._newest
+                self._begun.set()
+            else:
+                self._children.pop(told["ended"]).end(told["code"])
+        self._begun.set()
+        for child in self._children.values():
+            child.end(-signal.SIGKILL)
 
 
 class ForkedChild:
@@ -108,55 +107,55 @@ class ForkedChild:
         self.send_signal(signal.SIGKILL)
 
 
-class ForkServer:
-    """The one who asks for children. Safe from several threads."""
+class ForkEnds:
+    """Wakes a `select` over `descriptor` when a fork has ended. A process has one of these."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-        self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-        theirs.close()
-        self._lock = threading.Lock()
-        self._begun = threading.Event()
-        self._newest: ForkedChild | None = None
-        self._children: dict[int, ForkedChild] = {}
-        threading.Thread(target=self._listen, name="nursery", daemon=True).start()
+        self.descriptor, self._written = os.pipe()
+        for each in (self.descriptor, self._written):
+            os.set_blocking(each, False)
+        signal.set_wakeup_fd(self._written)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # for whoever asks; forks hear it
 
-    def start(
-        self, module: str, argument: str, environment: Mapping[str, str], cwd: Path, log: IO[bytes]
-    ) -> ForkedChild:
-        """`python -m module argument`, begun."""
-        theirs, ours = os.pipe()
-        os.set_inheritable(ours, False)
-        child = ForkedChild(ours)
-        asked = {"module": module, "argument": argument, "environment": dict(environment), "cwd": str(cwd)}
-        with self._lock:
-            self._begun.clear()
-            self._newest = child
-            socket.send_fds(self._socket, [json.dumps(asked).encode()], [theirs, log.fileno()])
-            os.close(theirs)
-            self._begun.wait()
-        if not child.pid:
-            raise RuntimeError("the nursery has ended; what it wrote stands above")
-        return child
+    def take(self) -> Iterator[tuple[int, int]]:
+        """The forks that have ended since, with exit codes as `subprocess` gives them."""
+        with suppress(BlockingIOError):
+            os.read(self.descriptor, 4096)
+        with suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                yield ended[0], os.waitstatus_to_exitcode(ended[1])
 
-    def _listen(self) -> None:
-        """Until it ends: then nobody waits any longer."""
-        while message := self._socket.recv(MOST_BYTES):
-            told = json.loads(message)
-            if "began" in told and self._newest is not None:
-                self._newest.pid = told["began"]
-                self._children[told["began"]] = self._newest
-                self._begun.set()
-            else:
-                self._children.pop(told["ended"]).end(told["code"])
-        self._begun.set()
-        for child in self._children.values():
-            child.end(-signal.SIGKILL)
+    def leave(self) -> None:
+        """Let go of all this in a fork, whose own signals and children these are not."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for each in (self.descriptor, self._written):
+            os.close(each)
+
+
+def settle(cwd: str, environment: Mapping[str, str], files: Sequence[int]) -> None:
+    """Set up what an interpreter finds when it starts: directory, variables, and files for input, output and errors."""
+    for mine, wanted in zip(files, (0, 1, 2), strict=True):
+        os.dup2(mine, wanted)
+    for each in set(files):
+        os.close(each)
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    crash.arm(crash.from_environment())
+
+
+def run(module: str, arguments: Sequence[str]) -> None:
+    """`python -m module arguments`."""
+    sys.argv = [module, *arguments]
+    sys.modules.pop(module, None)  # it is run once more, as `__main__`
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _serve(ours: socket.socket) -> dict[str, Any] | None:
-    """Returns in each child with what it has to do, and here when nobody asks any more."""
+    """Returns in each child with its order, and in this process with None when nobody asks any more."""
     ends = ForkEnds()
     while True:
         ready, _, _ = select.select([ours.fileno(), ends.descriptor], [], [])
@@ -185,7 +184,7 @@ def _tell(ours: socket.socket, **told: int) -> None:
 
 
 def _import(told: Mapping[str, Any]) -> None:
-    """So that the next child has it. What is wrong with it is said by the child itself."""
+    """Import a module, so that the next child has it. The child itself reports what is wrong with it."""
     if told["cwd"] not in sys.path:
         sys.path.insert(0, told["cwd"])
     with suppress(Exception):

@@ -27,30 +27,6 @@ EXIT_CODE_ORPHANED = 71
 _are_quick = False
 
 
-def quicken_children() -> None:
-    """From now on the children of this process are forked from one that has imported what they need."""
-    global _are_quick
-    _are_quick = True
-
-
-@cache
-def _nursery() -> ForkServer:
-    return ForkServer()
-
-
-def _start(
-    module: str, argument: str, environment: Mapping[str, str], cwd: Path, log: IO[bytes]
-) -> subprocess.Popen[bytes] | ForkedChild:
-    if _are_quick:
-        return _nursery().start(module, argument, environment, cwd, log)
-    command = [sys.executable, "-m", module, argument]
-    return subprocess.Popen(command, cwd=cwd, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log)
-
-
-class ChildFailed(TowpathError):
-    """A child process did not end as it should have. The text ends with the last lines that it wrote."""
-
-
 class ChildProcess:
     """`python -m module '{order}'` as a process of its own; killed, if it still runs, when the block ends.
 
@@ -130,6 +106,10 @@ class ChildProcess:
             raise ChildFailed(f"{self._name} ended with {ended} in place of {code}\n{self.log_tail()}")
 
 
+class ChildFailed(TowpathError):
+    """A child process did not end as it should have. The text ends with the last lines that it wrote."""
+
+
 def leave_with_parent() -> None:
     """For the child: end at once when the process that started it is gone, which closes our standard input."""
 
@@ -145,3 +125,23 @@ def order() -> dict[str, Any]:
     """For the child: what it was told to do."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     return given
+
+
+def quicken_children() -> None:
+    """From now on the children of this process are forked from one that has imported what they need."""
+    global _are_quick
+    _are_quick = True
+
+
+def _start(
+    module: str, argument: str, environment: Mapping[str, str], cwd: Path, log: IO[bytes]
+) -> subprocess.Popen[bytes] | ForkedChild:
+    if _are_quick:
+        return _fork_server().start(module, argument, environment, cwd, log)
+    command = [sys.executable, "-m", module, argument]
+    return subprocess.Popen(command, cwd=cwd, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log)
+
+
+@cache
+def _fork_server() -> ForkServer:
+    return ForkServer()

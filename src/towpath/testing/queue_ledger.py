@@ -1,14 +1,11 @@
-"""The complete tables of a queue as values, for tests that compare everything with everything.
+"""The books of a queue, for tests: does each message have its one end, and is all that was done twice explained?
 
-The books of a queue: does every message have its one end, and is everything that was done twice explained?
+`read_ledger` gives the complete tables as values; `problems` compares them with what processes say they have done, and
+gives sentences about what is wrong. Made for queues in which all is at rest and nothing was moved by hand, deleted, or
+stolen from a dead owner by a single-shot inbox.
 
-Pure: tables and records in, sentences about what is wrong out. Made for queues in which all is at rest and nothing was
-moved by hand, deleted, or stolen from a dead owner by a single-shot inbox.
-
-What a process says it has done, in a file that outlives it: the record against which tables are checked.
-
-Independent of the database on purpose. Any number of processes may write to one journal: each entry is one line,
-written by one call at the end of the file.
+What a process has done stands in a `Journal`, a file that outlives it, independent of the database on purpose. Any
+number of processes may write to one journal: each entry is one line, written by one call at the end of the file.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from towpath.core.events import EventKind
+from towpath.core.events import Event, EventKind
 from towpath.db import Database, Queries
 from towpath.db.database import Row
 from towpath.db.open import targets, verify
@@ -29,27 +26,49 @@ from towpath.queue.inbox import REPLY
 from towpath.queue.model import Message
 from towpath.queue.states import TERMINAL, MessageState
 
-
-@dataclass(frozen=True, slots=True)
-class LoggedEvent:
-    """One row of the event table."""
-
-    kind: str
-    subject: str
-    who: str
-    why: str
-    data: dict[str, Any]
+Entry = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class KnownProcess:
-    """One row of the process table."""
+def read_ledger(database: Database) -> QueueLedger:
+    """Read all the tables, each in one view."""
+    sql = Queries("towpath.testing", "ledger", database.dialect)
+    with database.read() as tx:
+        messages = tuple(map(Message.from_row, tx.rows(sql["all_messages"], {})))
+        events = tuple(map(_event, tx.rows(sql["all_events"], {})))
+    return QueueLedger(messages, events, read_processes(database))
 
-    id: str
-    name: str
-    pid: int
-    state: str
-    is_settled: bool
+
+def read_processes(database: Database) -> tuple[KnownProcess, ...]:
+    """All processes that have a row."""
+    sql = Queries("towpath.testing", "ledger", database.dialect)
+    with database.beats.read() as tx:
+        return tuple(map(_process, tx.rows(sql["all_processes"], {})))
+
+
+def verify_schema(database: Database) -> None:
+    """Raise `SchemaDiffers` unless all tables are what the migrations make."""
+    for target in targets(database):
+        verify(target)
+
+
+def problems(ledger: QueueLedger, sent: Iterable[str], handled: Mapping[str, int], killed: Iterable[int]) -> list[str]:
+    """All that does not add up; a test wants none.
+
+    `sent` are the ids that senders know to be written, `handled` how often each id was handled by the handlers' own
+    record, and `killed` the numbers of the processes that were killed, or stopped for longer than a lease.
+    """
+    return [
+        *_lost_or_invented(ledger, sent, handled),
+        *_not_ended(ledger),
+        *_claims(ledger, handled),
+        *_answers(ledger),
+        *_deaths(ledger, set(killed)),
+    ]
+
+
+def handled_again(handled: Mapping[str, int]) -> dict[str, int]:
+    """The messages that were handled more than once, and how often."""
+    return {message_id: times for message_id, times in handled.items() if times > 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +76,7 @@ class QueueLedger:
     """Every row of every table of the queue."""
 
     messages: tuple[Message, ...]
-    events: tuple[LoggedEvent, ...]
+    events: tuple[Event, ...]
     processes: tuple[KnownProcess, ...]
 
     @property
@@ -73,7 +92,7 @@ class QueueLedger:
     def dead(self) -> tuple[KnownProcess, ...]:
         return tuple(process for process in self.processes if process.state == "dead")
 
-    def of_kind(self, kind: EventKind) -> tuple[LoggedEvent, ...]:
+    def of_kind(self, kind: EventKind) -> tuple[Event, ...]:
         return tuple(event for event in self.events if event.kind == kind)
 
     def count(self, kind: EventKind) -> Counter[str]:
@@ -84,56 +103,48 @@ class QueueLedger:
         return Counter(message.state for message in self.messages)
 
 
-def read_ledger(database: Database) -> QueueLedger:
-    """Read all the tables, each in one view."""
-    sql = Queries("towpath.testing", "ledger", database.dialect)
-    with database.read() as tx:
-        messages = tuple(map(Message.from_row, tx.rows(sql["all_messages"], {})))
-        events = tuple(map(_event, tx.rows(sql["all_events"], {})))
-    return QueueLedger(messages, events, read_processes(database))
+@dataclass(frozen=True, slots=True)
+class KnownProcess:
+    """One row of the process table."""
+
+    id: str
+    name: str
+    pid: int
+    state: str
+    is_settled: bool
 
 
-def read_processes(database: Database) -> tuple[KnownProcess, ...]:
-    """Everybody who ever had a row."""
-    sql = Queries("towpath.testing", "ledger", database.dialect)
-    with database.beats.read() as tx:
-        return tuple(map(_process, tx.rows(sql["all_processes"], {})))
+class Journal:
+    """Appends entries. They survive the death of the writer at any moment, and with `durable` that of the machine."""
+
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._durable = durable
+
+    def write(self, **entry: Any) -> None:
+        os.write(self._file, json.dumps(entry).encode() + b"\n")
+        if self._durable:
+            os.fsync(self._file)
+
+    def close(self) -> None:
+        os.close(self._file)
 
 
-def _event(row: Row) -> LoggedEvent:
+def entries(path: Path) -> list[Entry]:
+    """Everything written so far; a last line that is still being written is left out."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+def _event(row: Row) -> Event:
     kind, subject, who, why, data = row
-    return LoggedEvent(kind, subject, who, why, json.loads(data))
+    return Event(EventKind(kind), subject, who, why, json.loads(data))
 
 
 def _process(row: Row) -> KnownProcess:
     id_, name, pid, state, is_settled = row
     return KnownProcess(id_, name, pid, state, bool(is_settled))
-
-
-def verify_schema(database: Database) -> None:
-    """Raise `SchemaDiffers` unless all tables are what the migrations make."""
-    for target in targets(database):
-        verify(target)
-
-
-def problems(ledger: QueueLedger, sent: Iterable[str], handled: Mapping[str, int], killed: Iterable[int]) -> list[str]:
-    """All that does not add up. None is what a test wants.
-
-    `sent` are the ids that senders know to be written, `handled` how often each id was handled by the handlers' own
-    record, and `killed` the numbers of the processes that were killed, or stopped for longer than a lease.
-    """
-    return [
-        *_lost_or_invented(ledger, sent, handled),
-        *_not_ended(ledger),
-        *_claims(ledger, handled),
-        *_answers(ledger),
-        *_deaths(ledger, set(killed)),
-    ]
-
-
-def handled_again(handled: Mapping[str, int]) -> dict[str, int]:
-    """What was handled more than once, and how often."""
-    return {message_id: times for message_id, times in handled.items() if times > 1}
 
 
 def _lost_or_invented(ledger: QueueLedger, sent: Iterable[str], handled: Mapping[str, int]) -> Iterator[str]:
@@ -179,7 +190,7 @@ def _answers_due(message: Message) -> int:
 
 
 def _deaths(ledger: QueueLedger, killed: set[int]) -> Iterator[str]:
-    """Who died is in the table once and in the log once, was really killed, and nobody else lost a claim."""
+    """Each death is in the table once and in the log once, was really a kill, and nobody else lost a claim."""
     recorded = ledger.count(EventKind.PROCESS_DIED)
     dead = {process.id: process for process in ledger.dead}
     for process in dead.values():
@@ -195,29 +206,3 @@ def _deaths(ledger: QueueLedger, killed: set[int]) -> Iterator[str]:
         for event in ledger.of_kind(kind):
             if event.data["owner"] not in dead:
                 yield f"a claim of {event.data['owner']} on {event.subject} was freed, but its owner did not die"
-
-
-Entry = dict[str, Any]
-
-
-class Journal:
-    """Appends entries. They survive the death of the writer at any moment, and with `durable` that of the machine."""
-
-    def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._durable = durable
-
-    def write(self, **entry: Any) -> None:
-        os.write(self._file, json.dumps(entry).encode() + b"\n")
-        if self._durable:
-            os.fsync(self._file)
-
-    def close(self) -> None:
-        os.close(self._file)
-
-
-def entries(path: Path) -> list[Entry]:
-    """Everything written so far; a last line that is still being written is left out."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]

@@ -16,12 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from towpath.stack import kafka
-from towpath.stack import search as elasticsearch
+from towpath.stack import kafka, search
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
 
 ARCHIVE = Path(sys.prefix) / f"spark-{version('pyspark')}.jsa"
 FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
@@ -42,12 +40,12 @@ def quicken_spark() -> None:
 
 def quicken_servers() -> None:
     """The brokers and search nodes that this process itself starts from now on."""
-    for module in (kafka, elasticsearch):
+    for module in (kafka, search):
         setattr(module, "HEAP", (*module.HEAP, FIRST_COMPILER_ONLY))  # noqa: B010  its type has as many as there are
 
 
 def make_archive() -> None:
-    """What a session, a query and its workers have loaded goes into it."""
+    """Write the archive: all that a session, a query and its workers have loaded goes into it."""
     aside = ARCHIVE.with_suffix(f".{os.getpid()}")
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={aside} -Xlog:cds*=off"}
     subprocess.run(

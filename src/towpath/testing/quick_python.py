@@ -1,4 +1,4 @@
-"""Python processes that Spark starts: forked from one that has imported everything, as in `nursery`.
+"""Python processes that Spark starts: forked from one that has imported everything, as in `fork_server`.
 
 Spark starts them for each query over the SQLite log and for each one with state, and most of what they do is to load
 modules. It is given a small program instead of Python, which hands its order, its environment and its open files to the
@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from towpath.flow.worker import daemon as worker_daemon
+from towpath.flow.worker import daemon
 from towpath.testing.clock import wait_until
 from towpath.testing.fork_server import ForkEnds, run, settle
 
@@ -123,17 +123,17 @@ class _Server:
 
 def _extend_path(paths: str) -> None:
     for path in reversed(paths.split(os.pathsep)):
-        if path and path not in sys.path and not worker_daemon.is_java(path):
+        if path and path not in sys.path and not daemon.is_java(path):
             sys.path.insert(1, path)
 
 
 def main() -> None:
     address, *modules = sys.argv[1:]
-    worker_daemon.load()
+    daemon.load()
     for name in (*RUNNERS, *modules):
         importlib.import_module(name)
     gc.freeze()
-    if not worker_daemon.is_alone():
+    if not daemon.is_alone():
         raise SystemExit("a module has started a thread: nothing can be forked from this process")
     if (arguments := _Server(address).serve()) is None:
         os._exit(0)

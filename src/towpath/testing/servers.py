@@ -4,9 +4,8 @@ Each runs on a free port in a directory of its own, which is deleted after use.
 
     python -m towpath.testing.servers    fetches what they need, so that no test waits for the network
 
-An OpenSearch node for a test, gone when it ends. `towpath stack` has none: it is here to hold the index sink to it.
-
-As of Elasticsearch, the minimal distribution is the only one in a registry for Java libraries.
+`towpath stack` has no OpenSearch: it is here to hold the index sink to it. As of Elasticsearch, the minimal
+distribution is the only one in a registry for Java libraries.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ from towpath.stack.postgres import PostgresServer
 from towpath.stack.search import ElasticsearchServer, SearchNode
 from towpath.stack.server import Server
 from towpath.stack.spark_cluster import SparkCluster
+
+_OPENSEARCH_OPTIONS = ("-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.security.manager=allow")
 
 AnyServer = TypeVar("AnyServer", bound=Server)
 
@@ -55,20 +56,17 @@ def elasticsearch_server(settings: Mapping[str, str] | None = None) -> Iterator[
 
 
 @contextmanager
+def opensearch_server() -> Iterator[OpenSearchServer]:
+    """A running OpenSearch node without indices."""
+    with server_home() as home, OpenSearchServer(home / OPENSEARCH) as server:
+        yield server
+
+
+@contextmanager
 def spark_cluster(workers: int = 1, cores: int = 2, memory: str = "2g") -> Iterator[SparkCluster]:
     """A running Spark master with workers."""
     with server_home() as home, _killed(SparkCluster(home / "spark", None, workers, cores, memory)) as cluster:
         yield cluster
-
-
-@contextmanager
-def _killed(server: AnyServer) -> Iterator[AnyServer]:
-    """In the end: a goodbye would take its time to save what is deleted at once."""
-    with server:
-        try:
-            yield server
-        finally:
-            server.kill()
 
 
 @contextmanager
@@ -91,23 +89,6 @@ def fetch_all() -> None:
             sys.stdout.write("\n")
 
 
-def _show(progress: FetchProgress) -> None:
-    done, total = progress.bytes >> 20, progress.bytes_total >> 20
-    if sys.stdout.isatty() or done == total:
-        sys.stdout.write(f"\r      {progress.name}: {done} of {total} MB")
-        sys.stdout.flush()
-
-
-OPTIONS = ("-Xms512m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.security.manager=allow")
-
-
-@contextmanager
-def opensearch_server() -> Iterator[OpenSearchServer]:
-    """A running OpenSearch node without indices."""
-    with server_home() as home, OpenSearchServer(home / OPENSEARCH) as server:
-        yield server
-
-
 class OpenSearchServer(SearchNode):
     """Starts, stops and crashes one OpenSearch node on 127.0.0.1; as root it runs as an ordinary user."""
 
@@ -128,11 +109,28 @@ class OpenSearchServer(SearchNode):
             "log4j2.disable.jmx": "true",
             "log4j.shutdownHookEnabled": "false",
         }
-        options = [*OPTIONS, *(f"-D{key}={value}" for key, value in properties.items())]
+        options = [*_OPENSEARCH_OPTIONS, *(f"-D{key}={value}" for key, value in properties.items())]
         return [str(self._java.program), *options, "-cp", f"{home}/lib/*", "org.opensearch.bootstrap.OpenSearch"]
 
     def _environment(self) -> dict[str, str]:
         return environment(self._java, HOME=str(self.data_dir))
+
+
+@contextmanager
+def _killed(server: AnyServer) -> Iterator[AnyServer]:
+    """In the end: a goodbye would take its time to save what is deleted at once."""
+    with server:
+        try:
+            yield server
+        finally:
+            server.kill()
+
+
+def _show(progress: FetchProgress) -> None:
+    done, total = progress.bytes >> 20, progress.bytes_total >> 20
+    if sys.stdout.isatty() or done == total:
+        sys.stdout.write(f"\r      {progress.name}: {done} of {total} MB")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""What readers say about documents."""
+"""Complaints: what readers say about documents, and what was done about it."""

@@ -1,8 +1,6 @@
-"""One complaint as its row has it.
+"""Complaints: their states and moves, the row of one, and the table `complaint`.
 
-The states of a complaint and every move between them; docs/reference/complaint-states.md is held equal to this.
-
-The table `complaint`.
+docs/reference/complaint-states.md is held equal to the states here.
 """
 
 from __future__ import annotations
@@ -81,7 +79,7 @@ class DocumentOrigin(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewComplaint:
-    """What a reader says about a document: in which index, table or output, and which one."""
+    """A complaint to be made: what a reader says about which document of which index, table or output."""
 
     target: str
     document: str
@@ -162,7 +160,7 @@ class ComplaintStore:
         return Complaint.from_row(tx.rows(self._sql["add_complaint"], {**said, **_origin(origin)})[0])
 
     def new(self, tx: Transaction, most: int) -> int:
-        """How many nobody has looked at, as far as that matters."""
+        """How many complaints nobody has looked at, counted up to `most`."""
         return int(tx.rows(self._sql["count_new"], {"most": most})[0][0])
 
     def counts(self, tx: Transaction) -> dict[ComplaintState, int]:
@@ -171,7 +169,7 @@ class ComplaintStore:
         return {state: found.get(state.value, 0) for state in ComplaintState}
 
     def read(self, tx: Transaction, number: int) -> Complaint:
-        """One of them; raises `UnknownComplaint`."""
+        """A complaint by its number; raises `UnknownComplaint`."""
         rows = tx.rows(self._sql["read_complaint"], {"number": number})
         if not rows:
             raise UnknownComplaint(number)
@@ -186,7 +184,7 @@ class ComplaintStore:
         return self._all(tx, query, limit=limit, before=before, **which)
 
     def about(self, tx: Transaction, target: str, document: str, limit: int) -> list[Complaint]:
-        """Those about one document, the newest first."""
+        """The complaints about one document, the newest first."""
         return self._all(tx, "list_complaints_about", target=target, document=document, limit=limit, before=None)
 
     def take(self, tx: Transaction, number: int, who: str) -> Complaint:

@@ -1,6 +1,4 @@
-"""Data sets that are directories: made so that they are known again, removed so that nothing else ever is.
-
-The files of a data set that is a directory: listed and opened, and never anything outside of it.
+"""Data sets that are directories: made so that they are known again, removed and read so that nothing else ever is.
 
 Whoever made the directory may have put links into it, and may change it while it is read. So no link is followed, and
 a file is opened part by part from its directory on: what a name stood for a moment ago does not matter.
@@ -23,6 +21,9 @@ from towpath.errors import BadValue, UnknownFile
 
 SCHEME = "file"
 MARKER = ".data-set"
+MOST_FILES = 1_000
+MOST_LOOKED_AT = 10_000
+DEEPEST = 20
 
 
 def place_of(directory: Path) -> str:
@@ -78,27 +79,8 @@ def owner_of(directory: Path) -> str | None:
         return None
 
 
-MOST_FILES = 1_000
-MOST_LOOKED_AT = 10_000
-DEEPEST = 20
-
-
-class File(NamedTuple):
-    """One of them; its path begins at the directory."""
-
-    path: str
-    bytes: int
-
-
-class Listing(NamedTuple):
-    """The first of them, by their paths."""
-
-    files: list[File]
-    has_more: bool
-
-
 def list_files(found: DataSet, most: int = MOST_FILES) -> Listing:
-    """Plain files; raises `BadValue` when there are none to be had here."""
+    """The plain files of a data set; raises `BadValue` when they cannot be had here."""
     files: list[File] = []
     for looked_at, each in enumerate(_walk(_home(found), "", DEEPEST)):
         if len(files) > most or looked_at >= MOST_LOOKED_AT:
@@ -111,7 +93,7 @@ def list_files(found: DataSet, most: int = MOST_FILES) -> Listing:
 
 
 def open_file(found: DataSet, path: str) -> tuple[BinaryIO, int]:
-    """One of them with its size; raises `UnknownFile` for what is no plain file of it, `BadValue` as above."""
+    """A file of a data set, with its size; `UnknownFile` for what is no plain file of it, `BadValue` as above."""
     home, parts = _home(found), path.split("/")
     if any(part in ("", ".", "..") or "\x00" in part for part in parts) or parts[0].startswith(MARKER):
         raise UnknownFile(found.id, path)
@@ -132,6 +114,20 @@ def open_file(found: DataSet, path: str) -> tuple[BinaryIO, int]:
     return os.fdopen(file, "rb"), status.st_size
 
 
+class File(NamedTuple):
+    """A file of a data set; its path begins at the directory."""
+
+    path: str
+    bytes: int
+
+
+class Listing(NamedTuple):
+    """The first files of a data set, by their paths."""
+
+    files: list[File]
+    has_more: bool
+
+
 def _home(found: DataSet) -> Path:
     """Its directory, if it says whose it is."""
     if not found.is_ready:
@@ -145,7 +141,7 @@ def _home(found: DataSet) -> Path:
 
 
 def _walk(directory: Path | str, above: str, depth: int) -> Iterator[File | None]:
-    """Files by their names; None for what is not one, so that whoever counts can stop."""
+    """Files by their names; None for everything else, so that the caller can count and stop."""
     try:
         with os.scandir(directory) as found:
             entries = sorted(islice(found, MOST_LOOKED_AT), key=lambda each: each.name)

@@ -1,7 +1,4 @@
-"""The data sets of one database: begun, finished, shown and deleted.
-
-Ends deletions that were cut off, and forgets data sets that were deleted long ago.
-"""
+"""The data sets of one database: what `runtime.data_sets` is, and the janitor that ends deletions."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ FORGOTTEN_AT_ONCE = 200
 
 
 class DataSets:
-    """What anybody may ask of data sets. Each change is one transaction with its event."""
+    """All operations on data sets. Each change is one transaction with its event."""
 
     def __init__(self, database: Database, event_log: EventLog) -> None:
         self._database = database
@@ -84,7 +81,7 @@ class DataSets:
     # Looking
 
     def show(self, id: str) -> Lineage:
-        """One of them with what it was made from and what was made from it; raises `UnknownDataSet`."""
+        """A data set with what it was made from and what was made from it; raises `UnknownDataSet`."""
         id = _known(id)
         with self._database.read() as tx:
             store = self._store
@@ -143,7 +140,7 @@ class DataSets:
         return len(known)
 
     def forget(self, age_s: float) -> int:
-        """Delete the rows of what was deleted so long ago, unless something was made from it; how many they were."""
+        """Delete rows of data sets deleted so long ago, unless something was made from them; returns how many."""
         before_us, total = self._database.now() - int(age_s * MICROS), 0
         while True:
             with self._database.transaction() as tx:
@@ -176,20 +173,11 @@ class DataSets:
         self._event_log.record(tx, Event(kind, found.id, who, why, {**data, **counts}))
 
 
-def _known(id: str) -> str:
-    """What cannot be an id is that of no data set."""
-    try:
-        return check_id(id)
-    except UnknownMessage:
-        raise UnknownDataSet(id) from None
-
-
-def _scheme(place: str) -> str:
-    return place.partition(":")[0]
-
-
 class DataSetJanitor(Service):
-    """Runs in every process that claims; two at once only share the work."""
+    """Ends deletions that were cut off, and forgets data sets that were deleted long ago.
+
+    Runs in every process that claims messages; two at once only share the work.
+    """
 
     name = "data set janitor"
 
@@ -203,3 +191,15 @@ class DataSetJanitor(Service):
         if self._settings.retention_s is not None:
             done += self._data_sets.forget(self._settings.retention_s)
         return RoundResult(done, self._settings.janitor_s)
+
+
+def _known(id: str) -> str:
+    """The id, if it can be one; otherwise no data set has it."""
+    try:
+        return check_id(id)
+    except UnknownMessage:
+        raise UnknownDataSet(id) from None
+
+
+def _scheme(place: str) -> str:
+    return place.partition(":")[0]

@@ -1,9 +1,4 @@
-"""One data set as its row has it.
-
-The states of a data set and every move between them.
-
-The tables `data_set` and `data_set_parent`.
-"""
+"""Data sets: their states and moves, the row of one, and the tables `data_set` and `data_set_parent`."""
 
 from __future__ import annotations
 
@@ -58,7 +53,7 @@ MOVES: dict[DataSetMove, DataSetArrow] = {
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """What a run has made, or is making."""
+    """A data set that a run has made, or is making."""
 
     seq: int
     id: str
@@ -93,10 +88,8 @@ class DataSet:
 
     @classmethod
     def from_row(cls, row: Row) -> DataSet:
-        values: list[Any] = list(row)
-        values[6] = DataSetState(values[6])
-        values[9] = json.loads(values[9])
-        return cls(*values)
+        seq, id, kind, subject, origin, place, state, records, bytes, facts, *rest = row
+        return cls(seq, id, kind, subject, origin, place, DataSetState(state), records, bytes, json.loads(facts), *rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +123,7 @@ class DataSetStore:
         return DataSet.from_row(made[0]), True
 
     def replace(self, tx: Transaction, id: str) -> list[DataSet]:
-        """What is ready in the place where this one will be: deleted, since this one takes its place."""
+        """Mark as deleted what is ready in the place of this data set, which replaces it."""
         place = self.locked(tx, id).place
         return [
             self._move(tx, DataSetMove.REPLACE, "replace_data_set", before.id, reason=f"replaced by {id}")
@@ -144,7 +137,7 @@ class DataSetStore:
         return self._move(tx, DataSetMove.FINISH, "finish_data_set", id, **counts)
 
     def begin_deletion(self, tx: Transaction, id: str, reason: str) -> DataSet:
-        """From now on nobody may begin to use it; `DataSetInUse` while something is being made from it."""
+        """Let nobody begin to use it from now on; `DataSetInUse` while something is being made from it."""
         self.locked(tx, id)  # whoever makes something of it holds the same lock
         users = [each.id for each in self.users(tx, id)]
         if users:
@@ -156,15 +149,15 @@ class DataSetStore:
         return self._move(tx, DataSetMove.REMOVE, "end_deletion", id)
 
     def read(self, tx: Transaction, id: str) -> DataSet:
-        """One of them; raises `UnknownDataSet`."""
+        """A data set by its id; raises `UnknownDataSet`."""
         return self._one(tx, self._sql["read_data_set"], id)
 
     def locked(self, tx: Transaction, id: str) -> DataSet:
-        """One of them, which nobody else changes until the transaction ends; raises `UnknownDataSet`."""
+        """A data set, locked until the transaction ends; raises `UnknownDataSet`."""
         return self._one(tx, self._sql["lock_data_set"], id)
 
     def users(self, tx: Transaction, id: str) -> list[DataSet]:
-        """What is being made from it."""
+        """The data sets that are being made from it."""
         return _data_sets(tx.rows(self._sql["users"], {"id": id}))
 
     def parents(self, tx: Transaction, id: str) -> list[DataSet]:
@@ -194,7 +187,7 @@ class DataSetStore:
         return _data_sets(tx.rows(self._sql["unfinished_deletions"], {"limit": limit}))
 
     def forget(self, tx: Transaction, before_us: int, limit: int) -> int:
-        """Delete rows of what was deleted before that time and of which nothing known was made."""
+        """Delete rows of data sets that were deleted before that time and that no known one was made from."""
         doomed = [row[0] for row in tx.rows(self._sql["forgettable"], {"before": before_us, "limit": limit})]
         for id in doomed:
             tx.run(self._sql["forget_lineage"], {"id": id})

@@ -1,1 +1,1 @@
-"""PostgreSQL; the only importer of psycopg besides db.open and db.tables.postgres."""
+"""PostgreSQL: the database itself and wake-ups by LISTEN and NOTIFY. Needs psycopg."""

@@ -22,175 +22,10 @@ from towpath.errors import CommitUnknown, DatabaseError, DatabaseUnavailable
 
 Connection = psycopg.Connection[Row]
 
-# Classes and codes of errors in which the server says that it, not the statement, is at fault.
-_AWAY_CLASSES = ("08", "25", "40", "53", "55", "57", "58")
 HANG_UP_READS = 3  # the server's last words, then the end of the stream
 
-
-def translated(error: psycopg.Error, url: str) -> DatabaseError:
-    """The Towpath error that says what this one means."""
-    shown = f"{without_password(url)}: {str(error).strip()}"
-    state = error.sqlstate
-    if (state is None and isinstance(error, psycopg.OperationalError)) or (state and state.startswith(_AWAY_CLASSES)):
-        return DatabaseUnavailable(f"{shown}; nothing was written")
-    return DatabaseError(shown)
-
-
-class _Statements:
-    """What runs inside one transaction, or one statement at a time outside of any."""
-
-    __slots__ = ("_after", "_connection", "_database", "_unknown_when_broken")
-
-    def __init__(self, database: PostgresDatabase, connection: Connection, *, unknown_when_broken: bool) -> None:
-        self._database = database
-        self._connection = connection
-        self._after: list[Callable[[], None]] = []
-        # A single statement commits by itself: when the connection breaks under it, nobody knows whether it did.
-        self._unknown_when_broken = unknown_when_broken
-
-    def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
-        try:
-            return self._connection.execute(query.text, params).fetchall()
-        except psycopg.Error as error:
-            raise self._translated(error) from error
-
-    def run(self, query: Query, params: dict[str, Any]) -> int:
-        try:
-            return self._connection.execute(query.text, params).rowcount
-        except psycopg.Error as error:
-            raise self._translated(error) from error
-
-    def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        copy = sql.SQL("copy {} ({}) from stdin").format(
-            sql.Identifier(table), sql.SQL(",").join(map(sql.Identifier, columns))
-        )
-        try:
-            with self._connection.cursor() as cursor, cursor.copy(copy) as stream:
-                for row in rows:
-                    stream.write_row(row)
-        except psycopg.Error as error:
-            raise self._translated(error) from error
-
-    def writes_to(self, database: object) -> bool:
-        return database is self._database  # one for reading refuses to write by itself
-
-    @contextmanager
-    def part(self) -> Iterator[None]:
-        before = len(self._after)
-        try:
-            with self._connection.transaction():  # inside another one it is a savepoint
-                yield
-        except BaseException:
-            del self._after[before:]
-            raise
-
-    def after_commit(self, action: Callable[[], None]) -> None:
-        self._after.append(action)
-
-    def committed(self) -> None:
-        for action in self._after:
-            action()
-
-    def _translated(self, error: psycopg.Error) -> DatabaseError:
-        if self._connection.closed and self._unknown_when_broken:
-            return CommitUnknown(f"{without_password(self._database.url)}: {str(error).strip()}")
-        return translated(error, self._database.url)
-
-
-class _Write:
-    """A write transaction."""
-
-    __slots__ = ("_database", "_held", "_statements")
-
-    def __init__(self, database: PostgresDatabase) -> None:
-        self._database = database
-
-    def __enter__(self) -> _Statements:
-        held = self._held = self._database.connections.mine()
-        held.lock.acquire()
-        try:
-            self._database.begin(held.connection)
-        except BaseException:
-            held.lock.release()
-            raise
-        self._statements = _Statements(self._database, held.connection, unknown_when_broken=False)
-        return self._statements
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            if kind is None:
-                self._commit(self._held.connection)
-            else:
-                _roll_back(self._held.connection)
-        finally:
-            self._held.lock.release()
-        if kind is None:
-            self._statements.committed()
-
-    def _commit(self, connection: Connection) -> None:
-        if connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.INERROR:
-            # The server would answer the commit with a rollback, and no error.
-            _roll_back(connection)
-            raise DatabaseError("an earlier error has ended this transaction; nothing of it was written")
-        try:
-            connection.execute("commit")
-        except psycopg.Error as error:
-            if connection.closed:
-                raise CommitUnknown(f"{without_password(self._database.url)}: {str(error).strip()}") from error
-            _roll_back(connection)
-            raise translated(error, self._database.url) from error
-
-
-class _Single:
-    """One statement that is its own transaction."""
-
-    __slots__ = ("_database", "_held", "_statements", "_writes")
-
-    def __init__(self, database: PostgresDatabase, *, writes: bool) -> None:
-        self._database = database
-        self._writes = writes
-
-    def __enter__(self) -> _Statements:
-        held = self._held = self._database.connections.mine()
-        _check_idle(held.connection)
-        held.lock.acquire()
-        self._statements = _Statements(self._database, held.connection, unknown_when_broken=self._writes)
-        return self._statements
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._held.lock.release()
-        if kind is None:
-            self._statements.committed()
-
-
-def _check_idle(connection: Connection) -> None:
-    if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-        raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
-
-
-def _is_broken(connection: Connection) -> bool:
-    """Whether it is closed, or was hung up by the server while it idled.
-
-    Then there is something to read although nothing was asked. Seeing that here opens a new connection; seeing it when
-    the next statement fails would leave its caller in doubt whether it was done.
-    """
-    server = connection.pgconn
-    for _ in range(HANG_UP_READS):
-        if connection.closed or server.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            break
-        waiting = select.poll()  # unlike select, it takes any number of open files
-        waiting.register(server.socket, select.POLLIN)
-        if not waiting.poll(0):
-            break
-        with contextlib.suppress(psycopg.Error):
-            server.consume_input()
-    return connection.closed
-
-
-def _roll_back(connection: Connection) -> None:
-    with contextlib.suppress(psycopg.Error):
-        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            connection.execute("rollback")
+# Classes and codes of errors in which the server says that it, not the statement, is at fault.
+_AWAY_CLASSES = ("08", "25", "40", "53", "55", "57", "58")
 
 
 class PostgresDatabase:
@@ -299,3 +134,169 @@ class PostgresDatabase:
         for kind in ("uuid", "json"):
             connection.adapters.register_loader(kind, TextLoader)
         return connection
+
+
+class _Write:
+    """A write transaction."""
+
+    __slots__ = ("_database", "_held", "_statements")
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    def __enter__(self) -> _Statements:
+        held = self._held = self._database.connections.mine()
+        held.lock.acquire()
+        try:
+            self._database.begin(held.connection)
+        except BaseException:
+            held.lock.release()
+            raise
+        self._statements = _Statements(self._database, held.connection, unknown_when_broken=False)
+        return self._statements
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if kind is None:
+                self._commit(self._held.connection)
+            else:
+                _roll_back(self._held.connection)
+        finally:
+            self._held.lock.release()
+        if kind is None:
+            self._statements.committed()
+
+    def _commit(self, connection: Connection) -> None:
+        if connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.INERROR:
+            # The server would answer the commit with a rollback, and no error.
+            _roll_back(connection)
+            raise DatabaseError("an earlier error has ended this transaction; nothing of it was written")
+        try:
+            connection.execute("commit")
+        except psycopg.Error as error:
+            if connection.closed:
+                raise CommitUnknown(f"{without_password(self._database.url)}: {str(error).strip()}") from error
+            _roll_back(connection)
+            raise translated(error, self._database.url) from error
+
+
+class _Single:
+    """One statement that is its own transaction."""
+
+    __slots__ = ("_database", "_held", "_statements", "_writes")
+
+    def __init__(self, database: PostgresDatabase, *, writes: bool) -> None:
+        self._database = database
+        self._writes = writes
+
+    def __enter__(self) -> _Statements:
+        held = self._held = self._database.connections.mine()
+        _check_idle(held.connection)
+        held.lock.acquire()
+        self._statements = _Statements(self._database, held.connection, unknown_when_broken=self._writes)
+        return self._statements
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._held.lock.release()
+        if kind is None:
+            self._statements.committed()
+
+
+class _Statements:
+    """Runs statements inside one transaction, or one at a time outside of any."""
+
+    __slots__ = ("_after", "_connection", "_database", "_unknown_when_broken")
+
+    def __init__(self, database: PostgresDatabase, connection: Connection, *, unknown_when_broken: bool) -> None:
+        self._database = database
+        self._connection = connection
+        self._after: list[Callable[[], None]] = []
+        # A single statement commits by itself: when the connection breaks under it, nobody knows whether it did.
+        self._unknown_when_broken = unknown_when_broken
+
+    def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
+        try:
+            return self._connection.execute(query.text, params).fetchall()
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def run(self, query: Query, params: dict[str, Any]) -> int:
+        try:
+            return self._connection.execute(query.text, params).rowcount
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        copy = sql.SQL("copy {} ({}) from stdin").format(
+            sql.Identifier(table), sql.SQL(",").join(map(sql.Identifier, columns))
+        )
+        try:
+            with self._connection.cursor() as cursor, cursor.copy(copy) as stream:
+                for row in rows:
+                    stream.write_row(row)
+        except psycopg.Error as error:
+            raise self._translated(error) from error
+
+    def writes_to(self, database: object) -> bool:
+        return database is self._database  # one for reading refuses to write by itself
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        before = len(self._after)
+        try:
+            with self._connection.transaction():  # inside another one it is a savepoint
+                yield
+        except BaseException:
+            del self._after[before:]
+            raise
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        self._after.append(action)
+
+    def committed(self) -> None:
+        for action in self._after:
+            action()
+
+    def _translated(self, error: psycopg.Error) -> DatabaseError:
+        if self._connection.closed and self._unknown_when_broken:
+            return CommitUnknown(f"{without_password(self._database.url)}: {str(error).strip()}")
+        return translated(error, self._database.url)
+
+
+def translated(error: psycopg.Error, url: str) -> DatabaseError:
+    """The Towpath error for a driver's error."""
+    shown = f"{without_password(url)}: {str(error).strip()}"
+    state = error.sqlstate
+    if (state is None and isinstance(error, psycopg.OperationalError)) or (state and state.startswith(_AWAY_CLASSES)):
+        return DatabaseUnavailable(f"{shown}; nothing was written")
+    return DatabaseError(shown)
+
+
+def _check_idle(connection: Connection) -> None:
+    if connection.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
+
+
+def _is_broken(connection: Connection) -> bool:
+    """Whether it is closed, or was hung up by the server while it idled.
+
+    Then there is something to read although nothing was asked. Seeing that here opens a new connection; seeing it when
+    the next statement fails would leave its caller in doubt whether it was done.
+    """
+    server = connection.pgconn
+    for _ in range(HANG_UP_READS):
+        if connection.closed or server.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            break
+        waiting = select.poll()  # unlike select, it takes any number of open files
+        waiting.register(server.socket, select.POLLIN)
+        if not waiting.poll(0):
+            break
+        with contextlib.suppress(psycopg.Error):
+            server.consume_input()
+    return connection.closed
+
+
+def _roll_back(connection: Connection) -> None:
+    with contextlib.suppress(psycopg.Error):
+        if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            connection.execute("rollback")

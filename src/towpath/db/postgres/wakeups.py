@@ -1,7 +1,7 @@
-"""Bells between processes by LISTEN and NOTIFY.
+"""Wake-ups between processes by LISTEN and NOTIFY.
 
 Ringing is done by a thread with a connection of its own and after the commit, not inside it: a transaction that
-notifies takes a lock of the whole database until it is on disk, which would put all senders in one row. Rings that
+notifies takes a lock of the whole database until it is on disk, which would make all senders wait in line. Rings that
 come while one is being sent are sent together.
 """
 

@@ -40,169 +40,6 @@ _AWAY = (
 )
 
 
-def _code(error: sqlite3.Error) -> int:
-    # Errors of the driver itself, such as the use of a closed connection, carry no code.
-    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    return code & 0xFF
-
-
-def translated(error: sqlite3.Error, url: str) -> DatabaseError:
-    """The Towpath error that says what this one means."""
-    if _code(error) in _AWAY:
-        return DatabaseUnavailable(f"{url}: {error}; nothing was written")
-    return DatabaseError(f"{url}: {error}")
-
-
-class _Statements:
-    """What runs inside one transaction, or one statement that is its own."""
-
-    __slots__ = ("_after", "_connection", "_database", "_is_single", "_is_write")
-
-    def __init__(
-        self, database: SqliteDatabase, connection: sqlite3.Connection, *, is_single: bool, is_write: bool = True
-    ) -> None:
-        self._database = database
-        self._is_write = is_write
-        self._connection = connection
-        self._after: list[Callable[[], None]] = []
-        self._is_single = is_single
-
-    def writes_to(self, database: object) -> bool:
-        return database is self._database and self._is_write
-
-    @contextmanager
-    def part(self) -> Iterator[None]:
-        _check_open(self._connection)
-        before = len(self._after)
-        self._connection.execute("savepoint part")
-        try:
-            yield
-        except BaseException:
-            del self._after[before:]
-            if self._connection.in_transaction:
-                self._connection.execute("rollback to part")
-                self._connection.execute("release part")
-            raise
-        self._connection.execute("release part")
-
-    def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
-        cursor = self._execute(query, params)
-        try:
-            return cursor.fetchall()  # a statement that is its own transaction commits only here
-        except sqlite3.Error as error:
-            raise self._translated(error) from error
-
-    def run(self, query: Query, params: dict[str, Any]) -> int:
-        return self._execute(query, params).rowcount
-
-    def _execute(self, query: Query, params: dict[str, Any]) -> sqlite3.Cursor:
-        if query.uses_now:
-            params["now"] = self._database.now()
-        if not self._is_single:
-            _check_open(self._connection)
-        try:
-            return self._database.execute(self._connection, query.text, params)
-        except sqlite3.Error as error:
-            raise self._translated(error) from error
-
-    def _translated(self, error: sqlite3.Error) -> DatabaseError:
-        if self._is_single and _code(error) == sqlite3.SQLITE_IOERR:
-            return CommitUnknown(f"{self._database.url}: {error}")
-        return translated(error, self._database.url)
-
-    def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        marks = ",".join("?" * len(columns))
-        statement = f"insert into {table} ({','.join(columns)}) values ({marks})"  # noqa: S608 - names come from code
-        _check_open(self._connection)
-        try:
-            self._connection.executemany(statement, rows)
-        except sqlite3.Error as error:
-            raise translated(error, self._database.url) from error
-
-    def after_commit(self, action: Callable[[], None]) -> None:
-        self._after.append(action)
-
-    def committed(self) -> None:
-        for action in self._after:
-            action()
-
-
-class _Write:
-    """A write transaction: takes the one writer's place at its begin, so that nothing inside it can find it taken."""
-
-    __slots__ = ("_database", "_held", "_statements")
-    _is_single = False
-
-    def __init__(self, database: SqliteDatabase) -> None:
-        self._database = database
-
-    def __enter__(self) -> _Statements:
-        held = self._held = self._database.connections.mine()
-        held.lock.acquire()
-        try:
-            self._begin(held.connection)
-        except BaseException:
-            held.lock.release()
-            raise
-        self._statements = _Statements(self._database, held.connection, is_single=self._is_single)
-        return self._statements
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        try:
-            self._end(self._held.connection, is_good=kind is None)
-        finally:
-            self._held.lock.release()
-        if kind is None:
-            self._statements.committed()
-
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        _check_idle(connection)
-        self._database.start(connection, "begin immediate")
-
-    def _end(self, connection: sqlite3.Connection, *, is_good: bool) -> None:
-        if not is_good:
-            _roll_back(connection)
-            return
-        _check_open(connection)
-        try:
-            connection.execute("commit")
-        except sqlite3.Error as error:
-            _roll_back(connection)
-            if _code(error) == sqlite3.SQLITE_IOERR:
-                raise CommitUnknown(f"{self._database.url}: {error}") from error
-            raise translated(error, self._database.url) from error
-
-
-class _Single(_Write):
-    """One statement, which SQLite makes a transaction of its own."""
-
-    __slots__ = ()
-    _is_single = True
-
-    def _begin(self, connection: sqlite3.Connection) -> None:
-        _check_idle(connection)
-
-    def _end(self, connection: sqlite3.Connection, *, is_good: bool) -> None:
-        pass
-
-
-def _check_idle(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
-        raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
-
-
-def _check_open(connection: sqlite3.Connection) -> None:
-    # Some errors, a full disk for one, roll the whole transaction back. What came after would commit by itself.
-    if not connection.in_transaction:
-        raise DatabaseError("an earlier error has ended this transaction; nothing of it was written")
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("rollback")
-
-
 class SqliteDatabase:
     """One SQLite file."""
 
@@ -280,7 +117,7 @@ class SqliteDatabase:
         return sum(file.stat().st_size for file in files if file.exists())
 
     def vacuum(self) -> None:
-        """The whole file is written anew: nobody else writes until that is done, which takes as long as it is large."""
+        """Rewrite the whole file. Nobody else can write meanwhile; the time grows with the size of the file."""
         held = self.connections.mine()
         with held.lock:
             _check_idle(held.connection)
@@ -365,3 +202,166 @@ class SqliteDatabase:
             except sqlite3.OperationalError:
                 return 0  # the tables are being made
         return int(row[0]) if row else 0
+
+
+class _Write:
+    """A write transaction: takes the one writer's place at its begin, so that no statement inside has to wait."""
+
+    __slots__ = ("_database", "_held", "_statements")
+    _is_single = False
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    def __enter__(self) -> _Statements:
+        held = self._held = self._database.connections.mine()
+        held.lock.acquire()
+        try:
+            self._begin(held.connection)
+        except BaseException:
+            held.lock.release()
+            raise
+        self._statements = _Statements(self._database, held.connection, is_single=self._is_single)
+        return self._statements
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            self._end(self._held.connection, is_good=kind is None)
+        finally:
+            self._held.lock.release()
+        if kind is None:
+            self._statements.committed()
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        _check_idle(connection)
+        self._database.start(connection, "begin immediate")
+
+    def _end(self, connection: sqlite3.Connection, *, is_good: bool) -> None:
+        if not is_good:
+            _roll_back(connection)
+            return
+        _check_open(connection)
+        try:
+            connection.execute("commit")
+        except sqlite3.Error as error:
+            _roll_back(connection)
+            if _code(error) == sqlite3.SQLITE_IOERR:
+                raise CommitUnknown(f"{self._database.url}: {error}") from error
+            raise translated(error, self._database.url) from error
+
+
+class _Single(_Write):
+    """One statement, which SQLite makes a transaction of its own."""
+
+    __slots__ = ()
+    _is_single = True
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        _check_idle(connection)
+
+    def _end(self, connection: sqlite3.Connection, *, is_good: bool) -> None:
+        pass
+
+
+class _Statements:
+    """Runs statements inside one transaction, or one statement that is its own transaction."""
+
+    __slots__ = ("_after", "_connection", "_database", "_is_single", "_is_write")
+
+    def __init__(
+        self, database: SqliteDatabase, connection: sqlite3.Connection, *, is_single: bool, is_write: bool = True
+    ) -> None:
+        self._database = database
+        self._is_write = is_write
+        self._connection = connection
+        self._after: list[Callable[[], None]] = []
+        self._is_single = is_single
+
+    def writes_to(self, database: object) -> bool:
+        return database is self._database and self._is_write
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        _check_open(self._connection)
+        before = len(self._after)
+        self._connection.execute("savepoint part")
+        try:
+            yield
+        except BaseException:
+            del self._after[before:]
+            if self._connection.in_transaction:
+                self._connection.execute("rollback to part")
+                self._connection.execute("release part")
+            raise
+        self._connection.execute("release part")
+
+    def rows(self, query: Query, params: dict[str, Any]) -> list[Row]:
+        cursor = self._execute(query, params)
+        try:
+            return cursor.fetchall()  # a statement that is its own transaction commits only here
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def run(self, query: Query, params: dict[str, Any]) -> int:
+        return self._execute(query, params).rowcount
+
+    def _execute(self, query: Query, params: dict[str, Any]) -> sqlite3.Cursor:
+        if query.uses_now:
+            params["now"] = self._database.now()
+        if not self._is_single:
+            _check_open(self._connection)
+        try:
+            return self._database.execute(self._connection, query.text, params)
+        except sqlite3.Error as error:
+            raise self._translated(error) from error
+
+    def _translated(self, error: sqlite3.Error) -> DatabaseError:
+        if self._is_single and _code(error) == sqlite3.SQLITE_IOERR:
+            return CommitUnknown(f"{self._database.url}: {error}")
+        return translated(error, self._database.url)
+
+    def insert_many(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        marks = ",".join("?" * len(columns))
+        statement = f"insert into {table} ({','.join(columns)}) values ({marks})"  # noqa: S608 - names come from code
+        _check_open(self._connection)
+        try:
+            self._connection.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise translated(error, self._database.url) from error
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        self._after.append(action)
+
+    def committed(self) -> None:
+        for action in self._after:
+            action()
+
+
+def translated(error: sqlite3.Error, url: str) -> DatabaseError:
+    """The Towpath error for a driver's error."""
+    if _code(error) in _AWAY:
+        return DatabaseUnavailable(f"{url}: {error}; nothing was written")
+    return DatabaseError(f"{url}: {error}")
+
+
+def _check_idle(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        raise DatabaseError("a transaction is open in this thread already; pass it on as tx=")
+
+
+def _check_open(connection: sqlite3.Connection) -> None:
+    # Some errors, a full disk for one, roll the whole transaction back. What came after would commit by itself.
+    if not connection.in_transaction:
+        raise DatabaseError("an earlier error has ended this transaction; nothing of it was written")
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        with contextlib.suppress(sqlite3.Error):
+            connection.execute("rollback")
+
+
+def _code(error: sqlite3.Error) -> int:
+    # Errors of the driver itself, such as the use of a closed connection, carry no code.
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF

@@ -1,4 +1,4 @@
-"""Bells between processes on one machine: a Unix datagram socket for each process that waits.
+"""Wake-ups between processes on one machine: a Unix datagram socket for each process that waits.
 
 The sockets of a database stand in a directory of their own under the system's temporary directory, because a socket's
 path may not be longer than about 100 bytes, which a database's path easily is. Only processes of the same user can
@@ -92,7 +92,7 @@ class SqliteWakeups:
         threading.Thread(target=self._receive, args=(own, receiver), name="bells", daemon=True).start()
 
     def _is_ours(self) -> bool:
-        """Whether nobody else can put anything into the directory: it stands where every user may write."""
+        """Whether only this user can write into the directory, which stands where every user may write."""
         for directory in (self._directory.parent, self._directory):
             found = os.lstat(directory)
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:

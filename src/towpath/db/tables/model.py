@@ -1,22 +1,22 @@
-"""The SQL that tables of both databases share. Their names and columns are the user's: every name is quoted.
+"""What the user's tables have in common on both databases, and two tables of ours beside them.
 
-What tables of both databases read in the same way.
+Names and columns of a table are the user's: every name is quoted, every value is a parameter.
 
-Two tables of ours beside the user's, written in the same transaction as the rows.
+Our two tables are written in the same transaction as the rows. `towpath_mark` has a row for each part of a unit that is
+in: a retry of the batch finds it and writes nothing. What the database refused of the part is kept in it, so that a
+crash after the commit loses no refusal.
 
-`towpath_mark` has a row for each part of a unit that is in: who tries a batch again finds it and writes nothing. What
-the database refused of the part is kept in it, so that a crash after the commit loses no refusal.
-
-`towpath_launch` has a row for each output: the start of the stage, the generation and the batch that came last. Whoever
-comes with less was replaced, or is a late task of a batch that is over, and is refused. That also lets marks of older
-batches be deleted: the ledger has committed a batch before the next one begins, so nobody looks for them any more.
+`towpath_launch` has a row for each output: the start of the stage, the generation and the batch that came last. A
+writer that comes with less was replaced, or is a late task of a batch that is over, and is refused. That also lets
+marks of older batches be deleted: the ledger has committed a batch before the next one begins, so nobody looks for them
+any more.
 """
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
@@ -32,14 +32,38 @@ VERSION = "version"
 STAGE = "towpath_stage"  # tables for rows on their way have names that begin so
 MARK = "towpath_mark"
 LAUNCH = "towpath_launch"
+KEPT_BATCHES = 3  # of marks; one would do, the others are for people who look
+NOT_YET = -1  # rows of a mark whose transaction is still open
 
 
-class RefusedRow(NamedTuple):
-    """A row that the database will not take, by its place among those that it was given."""
+class Tables(ABC):
+    """The user's tables in one database. Used by one thread."""
 
-    at: int
-    kind: str
-    text: str
+    marks: TableMarks
+
+    @abstractmethod
+    def create(self, table: str, shape: TableShape) -> None:
+        """Make the table when it is absent; `DatabaseError` when it is there without the columns that are needed."""
+
+    @abstractmethod
+    def write(self, table: str, shape: TableShape, rows: Sequence[Cells]) -> list[RefusedRow]:
+        """Write these in one transaction, without those that the database refuses."""
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The tables that could hold deliveries: those with the columns for their ids and versions."""
+
+    @abstractmethod
+    def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
+        """Delivery id and version of every row, in no order; nothing when there is no such table."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the connection."""
+
+    @abstractmethod
+    def count(self, table: str) -> int:
+        """How many rows the table has; 0 when there is none of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +75,116 @@ class TableShape:
     is_upsert: bool  # the higher version stays; otherwise the first row does
 
 
-def quoted(name: str) -> str:
-    """A name as both databases take it, whatever is in it."""
-    if "\x00" in name or not name:
-        raise ValueError("a name has at least one character and no NUL")
-    return '"' + name.replace('"', '""') + '"'
+class RefusedRow(NamedTuple):
+    """A row that the database refuses, by its index among the rows that it was given."""
+
+    at: int
+    kind: str
+    text: str
+
+
+class TableMarks:
+    """The tables `towpath_mark` and `towpath_launch` in the database of a sink."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = _queries(database.dialect)
+
+    def create_statements(self) -> dict[str, str]:
+        """The statements that make both tables, by name."""
+        return {name: self._sql[f"make_{name}"].text for name in (MARK, LAUNCH)}
+
+    def of_unit(self, unit: TableUnit, launch: int) -> dict[int, PartMark]:
+        """The marks of the parts of the unit that are in, by number; `WriterReplaced` when a later writer has begun."""
+        if launch:
+            with self._database.glance() as tx:
+                self._check_last(self._last(tx, "last_writer", unit), unit, launch)
+        with self._database.glance() as tx:
+            return self._of_unit(tx, unit)
+
+    def is_last(self, unit: TableUnit, launch: int) -> bool:
+        """Whether older writers are kept out already, and there are no marks to forget."""
+        with self._database.glance() as tx:
+            if launch and self._last(tx, "last_writer", unit) != _place(unit, launch):
+                return False
+        with self._database.glance() as tx:
+            return not tx.rows(self._sql["has_older_marks"], _older(unit))
+
+    def come_last(self, tx: Transaction, unit: TableUnit, launch: int) -> None:
+        """Keep older writers out from now on, and delete the marks that nobody looks for."""
+        if launch:
+            self._keep_out_older(tx, unit, launch)
+        self.forget(tx, unit)
+
+    def forget(self, tx: Transaction, unit: TableUnit) -> None:
+        """Delete the marks of batches that are over."""
+        tx.run(self._sql["forget_older_marks"], _older(unit))
+
+    def check(self, tx: Transaction, unit: TableUnit, launch: int) -> None:
+        """`WriterReplaced` when a later writer has begun; if not, none begins before this transaction has ended."""
+        if not launch:
+            return
+        last = self._last(tx, "last_writer_held", unit)
+        if last is None or last < _place(unit, launch):
+            self._keep_out_older(tx, unit, launch)
+        else:
+            self._check_last(last, unit, launch)
+
+    def find(self, tx: Transaction, unit: TableUnit, part: int) -> PartMark | None:
+        found = self._of_unit(tx, unit).get(part)
+        return None if found is None or found.rows == NOT_YET else found
+
+    def claim(self, tx: Transaction, unit: TableUnit, part: int, launch: int) -> PartMark | None:
+        """The mark of a part. When there is none, another writer of the part waits here until this transaction ends."""
+        tx.run(self._sql["claim_mark"], _values(unit, part, launch, PartMark(NOT_YET, "")))
+        return self.find(tx, unit, part)
+
+    def put(self, tx: Transaction, unit: TableUnit, part: int, launch: int, mark: PartMark) -> None:
+        tx.run(self._sql["put_mark"], _values(unit, part, launch, mark))
+
+    def _keep_out_older(self, tx: Transaction, unit: TableUnit, launch: int) -> None:
+        tx.run(self._sql["come_last"], {**unit._asdict(), "launch": launch})
+        self._check_last(self._last(tx, "last_writer", unit), unit, launch)
+
+    def _check_last(self, last: tuple[int, int, int] | None, unit: TableUnit, launch: int) -> None:
+        if last is not None and last > _place(unit, launch):
+            raise WriterReplaced(_why_replaced(unit, launch, last))
+
+    def _last(self, tx: Transaction, query: str, unit: TableUnit) -> tuple[int, int, int] | None:
+        for launch, generation, batch_id in tx.rows(self._sql[query], unit._asdict()):
+            return launch, generation, batch_id
+        return None
+
+    def _of_unit(self, tx: Transaction, unit: TableUnit) -> dict[int, PartMark]:
+        rows = tx.rows(self._sql["marks_of_unit"], unit._asdict())
+        return {part: PartMark(count, digest, _refused(text)) for part, count, digest, text in rows}
+
+
+class TableUnit(NamedTuple):
+    """One task's share of a batch, for one output."""
+
+    flow: str
+    stage: str
+    output: str
+    generation: int
+    batch_id: int
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartMark:
+    """A part that is in: how many rows, the digest of their delivery ids, and what was refused."""
+
+    rows: int
+    digest: str
+    refused: Mapping[bytes, RowRefusal] = field(default_factory=dict)
+
+
+class RowRefusal(NamedTuple):
+    """Why a row was refused."""
+
+    kind: str
+    text: str
 
 
 def is_table_name(name: str) -> bool:
@@ -65,10 +194,25 @@ def is_table_name(name: str) -> bool:
     return bool(plain) and not is_taken and len(name.encode()) <= MAX_NAME_BYTES
 
 
+def quoted(name: str) -> str:
+    """A name as both databases take it, whatever is in it."""
+    if "\x00" in name or not name:
+        raise ValueError("a name has at least one character and no NUL")
+    return '"' + name.replace('"', '""') + '"'
+
+
 def create_table(table: str, shape: TableShape, types: Callable[[str], str], ending: str) -> str:
     columns = ", ".join(f"{quoted(name)} {types(kind)}" for name, kind in shape.columns.items())
     key = ", ".join(map(quoted, shape.key))
     return f"create table if not exists {quoted(table)} ({columns}, unique ({key})){ending}"
+
+
+def check_columns(where: str, table: str, shape: TableShape, found: set[str]) -> None:
+    missing = sorted(set(shape.columns) - found)
+    if missing:
+        raise DatabaseError(
+            f"{where}: table {table!r} lacks the columns {', '.join(missing)}; add them, or name another table"
+        )
 
 
 def on_conflict(table: str, shape: TableShape) -> str:
@@ -80,13 +224,17 @@ def on_conflict(table: str, shape: TableShape) -> str:
     return f"on conflict ({key}) do update set {changes} where excluded.{VERSION} >= {quoted(table)}.{VERSION}"
 
 
+def select_deliveries(table: str) -> str:
+    return f"select {DELIVERY_ID}, {VERSION} from {quoted(table)}"  # noqa: S608 - quoted name
+
+
 def write_apart(
     rows: Sequence[Cells],
     first: int,
     write: Callable[[Sequence[Cells]], None],
     refusal: Callable[[Exception], str | None],
 ) -> list[RefusedRow]:
-    """Write all rows but those that cannot be, found by halves. `refusal` names an error that is a row's."""
+    """Write all rows but those that are refused, found by halves. `refusal` names an error that lies in a row."""
     if not rows:
         return []
     try:
@@ -103,165 +251,14 @@ def write_apart(
     return [*write_apart(rows[:half], first, write, refusal), *write_apart(rows[half:], first + half, write, refusal)]
 
 
-def select_deliveries(table: str) -> str:
-    return f"select {DELIVERY_ID}, {VERSION} from {quoted(table)}"  # noqa: S608 - quoted name
-
-
-def check_columns(where: str, table: str, shape: TableShape, found: set[str]) -> None:
-    missing = sorted(set(shape.columns) - found)
-    if missing:
-        raise DatabaseError(
-            f"{where}: table {table!r} lacks the columns {', '.join(missing)}; add them, or name another table"
-        )
-
-
-class TableReading(ABC):
-    """Stands on `scan` and on questions whose answer is one number."""
-
-    def count(self, table: str) -> int:
-        return self._number(table, f"select count(*) from {quoted(table)}")  # noqa: S608 - quoted name
-
-    def duplicates(self, table: str) -> int:
-        statement = f"select count(*) - count(distinct {DELIVERY_ID}) from {quoted(table)}"  # noqa: S608 - quoted name
-        return self._number(table, statement)
-
-    def existing(self, table: str, delivery_ids: Collection[bytes]) -> dict[bytes, int]:
-        wanted = frozenset(delivery_ids)
-        return {id: version for id, version in self.scan(table) if id in wanted}
-
-    @abstractmethod
-    def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
-        """Delivery id and version of every row; nothing when there is no such table."""
-
-    @abstractmethod
-    def _number(self, table: str, statement: str) -> int:
-        """The answer, 0 when there is no such table."""
-
-
-KEPT_BATCHES = 3  # of marks; one would do, the others are for people who look
-NOT_YET = -1  # rows of a mark whose transaction is still open
-
-
-class TableUnit(NamedTuple):
-    """One task's share of a batch, for one output."""
-
-    flow: str
-    stage: str
-    output: str
-    generation: int
-    batch_id: int
-    unit: str
-
-
-class RowRefusal(NamedTuple):
-    """Why a row was refused."""
-
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class PartMark:
-    """What is known of a part that is in: how many rows, what their delivery ids add up to, and what was refused."""
-
-    rows: int
-    digest: str
-    refused: Mapping[bytes, RowRefusal] = field(default_factory=dict)
-
-
 @cache
 def _queries(dialect: Dialect) -> Queries:
     """Read once: every task opens a writer."""
     return Queries("towpath.db.tables", "marks", dialect)
 
 
-class TableMarks:
-    """Both tables, in the database of a sink."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._sql = _queries(database.dialect)
-
-    def making(self) -> dict[str, str]:
-        """The statements that make the tables."""
-        return {name: self._sql[f"make_{name}"].text for name in (MARK, LAUNCH)}
-
-    def of_unit(self, unit: TableUnit, launch: int) -> dict[int, PartMark]:
-        """What of the unit is in, by the number of the part; `WriterReplaced` when a later writer has begun."""
-        if launch:
-            with self._database.glance() as tx:
-                self._check_last(self._last(tx, "last_writer", unit), unit, launch)
-        with self._database.glance() as tx:
-            return self._of_unit(tx, unit)
-
-    def is_last(self, unit: TableUnit, launch: int) -> bool:
-        """Whether older writers are kept out already, and there are no marks to forget."""
-        with self._database.glance() as tx:
-            if launch and self._last(tx, "last_writer", unit) != _place(unit, launch):
-                return False
-        with self._database.glance() as tx:
-            return not tx.rows(self._sql["has_older_marks"], _older(unit))
-
-    def come_last(self, tx: Transaction, unit: TableUnit, launch: int) -> None:
-        """Keep older writers out from now on, and forget the marks that nobody looks for."""
-        if launch:
-            self._come_last(tx, unit, launch)
-        self.forget(tx, unit)
-
-    def forget(self, tx: Transaction, unit: TableUnit) -> None:
-        """Delete the marks of batches that are over."""
-        tx.run(self._sql["forget_older_marks"], _older(unit))
-
-    def check(self, tx: Transaction, unit: TableUnit, launch: int) -> None:
-        """`WriterReplaced` when a later writer has begun; if not, none begins before this transaction has ended."""
-        if not launch:
-            return
-        last = self._last(tx, "last_writer_held", unit)
-        if last is None or last < _place(unit, launch):
-            self._come_last(tx, unit, launch)
-        else:
-            self._check_last(last, unit, launch)
-
-    def find(self, tx: Transaction, unit: TableUnit, part: int) -> PartMark | None:
-        found = self._of_unit(tx, unit).get(part)
-        return None if found is None or found.rows == NOT_YET else found
-
-    def claim(self, tx: Transaction, unit: TableUnit, part: int, launch: int) -> PartMark | None:
-        """The mark of a part. When there is none, a twin of this writer waits here until this transaction has ended."""
-        tx.run(self._sql["claim_mark"], _values(unit, part, launch, PartMark(NOT_YET, "")))
-        return self.find(tx, unit, part)
-
-    def put(self, tx: Transaction, unit: TableUnit, part: int, launch: int, mark: PartMark) -> None:
-        tx.run(self._sql["put_mark"], _values(unit, part, launch, mark))
-
-    def _come_last(self, tx: Transaction, unit: TableUnit, launch: int) -> None:
-        tx.run(self._sql["come_last"], {**_output(unit), **_batch(unit), "launch": launch})
-        self._check_last(self._last(tx, "last_writer", unit), unit, launch)
-
-    def _check_last(self, last: tuple[int, int, int] | None, unit: TableUnit, launch: int) -> None:
-        if last is not None and last > _place(unit, launch):
-            raise WriterReplaced(_replaced(unit, launch, last))
-
-    def _last(self, tx: Transaction, query: str, unit: TableUnit) -> tuple[int, int, int] | None:
-        for launch, generation, batch_id in tx.rows(self._sql[query], _output(unit)):
-            return launch, generation, batch_id
-        return None
-
-    def _of_unit(self, tx: Transaction, unit: TableUnit) -> dict[int, PartMark]:
-        rows = tx.rows(self._sql["marks_of_unit"], unit._asdict())
-        return {part: PartMark(count, digest, _refused(text)) for part, count, digest, text in rows}
-
-
-def _output(unit: TableUnit) -> dict[str, Any]:
-    return {"flow": unit.flow, "stage": unit.stage, "output": unit.output}
-
-
-def _batch(unit: TableUnit) -> dict[str, Any]:
-    return {"generation": unit.generation, "batch_id": unit.batch_id}
-
-
 def _older(unit: TableUnit) -> dict[str, Any]:
-    return {**_output(unit), "generation": unit.generation, "oldest": unit.batch_id - KEPT_BATCHES}
+    return {**unit._asdict(), "oldest": unit.batch_id - KEPT_BATCHES}
 
 
 def _values(unit: TableUnit, part: int, launch: int, mark: PartMark) -> dict[str, Any]:
@@ -278,7 +275,7 @@ def _place(unit: TableUnit, launch: int) -> tuple[int, int, int]:
     return launch, unit.generation, unit.batch_id
 
 
-def _replaced(unit: TableUnit, launch: int, last: tuple[int, int, int]) -> str:
+def _why_replaced(unit: TableUnit, launch: int, last: tuple[int, int, int]) -> str:
     who = f"{unit.flow}/{unit.stage}, output {unit.output}"
     if last[0] > launch:
         return (

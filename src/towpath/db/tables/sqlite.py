@@ -1,4 +1,4 @@
-"""Tables of the user's own in a SQLite file."""
+"""The user's tables in a SQLite file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from towpath.db.tables.model import (
     PartMark,
     RefusedRow,
     TableMarks,
-    TableReading,
+    Tables,
     TableShape,
     TableUnit,
     check_columns,
@@ -38,7 +38,7 @@ _SQLITE_TYPES = (
 Write = Callable[[str, TableShape, Sequence[Cells]], list[RefusedRow]]
 
 
-class SqliteTables(TableReading):
+class SqliteTables(Tables):
     """Tables in a SQLite file. Made as strict ones, so that a text in a column of numbers is an error."""
 
     def __init__(self, database: SqliteDatabase) -> None:
@@ -71,15 +71,15 @@ class SqliteTables(TableReading):
                         connection.executemany(statement, part)
 
                 try:
-                    return write_apart(rows, 0, some, _sqlite_refusal)
+                    return write_apart(rows, 0, some, _refusal)
                 except sqlite3.Error as error:
                     raise translated(error, self._database.url) from error
 
             yield tx, write
 
     def begin_unit(self, unit: TableUnit, launch: int) -> dict[int, PartMark]:
-        """Say what of this unit is in. Older writers are kept out from its first part on."""
-        for table, statement in self.marks.making().items():
+        """Return the marks of the parts that are in. Older writers are kept out from the first part on."""
+        for table, statement in self.marks.create_statements().items():
             if not self._has(table):
                 with self._database.transaction():
                     self._database.query(statement)
@@ -92,6 +92,10 @@ class SqliteTables(TableReading):
         )
         return [name for (name,) in self._database.query(statement, (DELIVERY_ID, VERSION))]
 
+    def count(self, table: str) -> int:
+        statement = f"select count(*) from {quoted(table)}"  # noqa: S608 - quoted name
+        return int(self._database.query(statement)[0][0]) if self._has(table) else 0
+
     def scan(self, table: str) -> Iterator[tuple[bytes, int]]:
         if self._has(table):
             for id, version in self._database.execute(self._database.connection(), select_deliveries(table), ()):
@@ -103,9 +107,6 @@ class SqliteTables(TableReading):
     def _has(self, table: str) -> bool:
         statement = "select 1 from sqlite_schema where type in ('table', 'view') and name = ?"
         return bool(self._database.query(statement, (table,)))
-
-    def _number(self, table: str, statement: str) -> int:
-        return int(self._database.query(statement)[0][0]) if self._has(table) else 0
 
 
 def _insert(table: str, shape: TableShape) -> str:
@@ -123,7 +124,7 @@ def _sqlite_type(declared: str) -> str:
     return "any" + (" not null" if "not null" in declared else "")
 
 
-def _sqlite_refusal(error: Exception) -> str | None:
+def _refusal(error: Exception) -> str | None:
     if isinstance(error, sqlite3.IntegrityError | sqlite3.DataError | OverflowError):
         name = str(getattr(error, "sqlite_errorname", "unknown"))
         return type(error).__name__ if name == "unknown" else name  # Python does not know all names of SQLite

@@ -12,7 +12,7 @@ from towpath.flow.sinks.table.sink import TableSink
 from towpath.flow.sinks.template import is_of
 
 if TYPE_CHECKING:
-    from towpath.db.tables.tables import Tables
+    from towpath.db.tables.model import Tables
 
 
 NEWEST_ONLY = "the newest record of a key takes the place of the older ones"

@@ -28,7 +28,7 @@ from towpath.flow.sinks.sink import Deliveries, Refusal, WriterContext
 from towpath.flow.sinks.table.rows import Row, TableRows, refusal, sink_errors
 
 if TYPE_CHECKING:
-    from towpath.db.tables.tables import Tables
+    from towpath.db.tables.model import Tables
     from towpath.flow.sinks.table.sink import TableSink
 
 
