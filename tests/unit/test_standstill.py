@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+from towpath.core import os_processes
 from towpath.errors import ServerFailed
 from towpath.stack import daemon, server
 from towpath.stack.postgres import PostgresServer
@@ -44,7 +45,7 @@ class Standing:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Standing:
     made = Standing()
-    for module in (waiting, daemon, server, keeper, process_tree):
+    for module in (waiting, daemon, server, keeper, process_tree, os_processes):
         monkeypatch.setattr(module, "time", made)
     return made
 
@@ -162,3 +163,33 @@ def test_the_last_words_of_a_process_are_written_down(
     finally:
         for each in (made._output, made._input, made._woken, made._wake):
             os.close(each)
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+@pytest.mark.parametrize("command", [b"", b"/bin/sleep\0001\000"])
+def test_a_process_that_ends_or_becomes_another_during_a_look_is_looked_at_again(
+    clock: Standing, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: bytes, is_before: bool
+) -> None:
+    """The kernel tells no command of it for a moment, and the look itself stands still for longer than that."""
+    home = tmp_path / "7"
+    (home / "task" / "7").mkdir(parents=True)
+    (home / "cmdline").write_bytes(b"")
+    (home / "stat").write_text("7 (sh) R 1 7 7 0 -1 0 0")
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "stat").touch()
+    real, looks = os_processes._fields, 0
+
+    def look(pid: int) -> list[str]:
+        nonlocal looks
+        looks += 1
+        found = [] if is_before and looks == 1 else real(pid)
+        if looks == 1:
+            clock.stand_still()
+            (home / "cmdline").write_bytes(command)
+            (home / "stat").write_text(f"7 (sh) {'R' if command else 'Z'} 1 7 7 0 -1 0 0")
+        return found or real(pid)
+
+    monkeypatch.setattr(os_processes, "PROC", tmp_path)
+    monkeypatch.setattr(os_processes, "_fields", look)
+    found = os_processes.find_process(7)
+    assert (found and found.command) == ("/bin/sleep 1 " if command else None)

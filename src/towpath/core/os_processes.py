@@ -78,20 +78,24 @@ def find_process(pid: int) -> RunningProcess | None:
     if not _has_proc():
         return next(_ps("-p", str(pid)), None)
     # While a process becomes another program, and while it ends, the kernel tells no command: asked until it is one or
-    # the other. Threads of the kernel never have one, and a program may have taken its own away.
+    # the other. Threads of the kernel never have one, and a program may have taken its own away. This process may be
+    # stopped in the middle of a look: only a look that began after the deadline ends the wait, and the state is read
+    # after the command, which is empty once the process has ended.
     deadline = time.monotonic() + BECOMING_S
     while True:
-        if not (fields := _fields(pid)):
-            return None
+        is_last = time.monotonic() > deadline
         try:
             command = (PROC / str(pid) / "cmdline").read_bytes()
+            fields = _fields(pid)
             threads = sum(1 for _ in (PROC / str(pid) / "task").iterdir())
         except OSError:
+            return None
+        if not fields:
             return None
         has_ended = fields[0] in _ENDED
         if has_ended and threads <= 1:
             return None
-        if command or has_ended or int(fields[6]) & OF_THE_KERNEL or time.monotonic() > deadline:
+        if command or has_ended or int(fields[6]) & OF_THE_KERNEL or is_last:
             return RunningProcess(pid, int(fields[2]), os.fsdecode(command.replace(b"\0", b" ")))
         time.sleep(LOOK_S)
 
