@@ -1,4 +1,4 @@
-"""The only place that makes parts and connects them: from settings to a running Towpath."""
+"""The composition root, from settings to a running Towpath: parts are made and connected here and nowhere else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from towpath import settings as settings_module
 from towpath.access.service import AccessService
 from towpath.actors.service import Actors
 from towpath.blocks.service import BlockService
@@ -29,7 +28,7 @@ from towpath.log.open import KAFKA_PREFIX
 from towpath.log.sqlite.log import LogJanitor, SqliteLog
 from towpath.notify.service import NotifyService
 from towpath.queue import Queue
-from towpath.settings import Settings
+from towpath.settings import Settings, load
 from towpath.supervision.duties.launch import enrol, given_launch
 from towpath.supervision.peers.socket import this_host
 
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NO_PEER = 0  # the number under which who is no peer coordinates
+NO_PEER = 0  # the number under which a process that is no peer coordinates
 
 
 class Runtime:
@@ -72,7 +71,7 @@ class Runtime:
         kind: str = "",
         pinged_at: str | None = None,
     ) -> None:
-        """`kind` is what this process does, as others see it; `pinged_at` is where it answers pings by itself."""
+        """`kind` is what others see this process do; `pinged_at` is where it answers pings, if it does so itself."""
         self.settings = settings
         self._kind = kind
         self._pinged_at = pinged_at
@@ -112,12 +111,12 @@ class Runtime:
             if self._log is None:
                 self._check_open()
                 self._log = open_log(self.settings.log, self.database)
-                if isinstance(self._log, SqliteLog):
-                    self._start(LogJanitor(self._log, self.events, self._record_expiry))
+                if (janitor := self.log_janitor()) is not None:
+                    self._start(janitor)
             return self._log
 
     def log_janitor(self) -> LogJanitor | None:
-        """Deletes records past their time; None: a broker does that by itself."""
+        """Deletes records past their retention; None where a broker does that by itself."""
         log = self.log
         return LogJanitor(log, self.events, self._record_expiry) if isinstance(log, SqliteLog) else None
 
@@ -136,7 +135,7 @@ class Runtime:
 
     @property
     def gateway(self) -> Gateway:
-        """What clients send, made when first asked for, with what looks after senders that do not come back."""
+        """What clients send, made when first asked for, with the caretaker of senders that do not come back."""
         with self._lock:
             if self._gateway is None:
                 from towpath.gateway.factory import open_gateway  # loads Arrow
@@ -158,7 +157,7 @@ class Runtime:
 
     @property
     def outlet(self) -> Outlet:
-        """Results for clients, and what they have of them; made when first asked for."""
+        """Results for clients, and which they have received; made when first asked for."""
         with self._lock:
             if self._outlet is None:
                 from towpath.gateway.factory import open_outlet
@@ -197,13 +196,13 @@ class Runtime:
         from towpath.desk.replay.relay import Relay
         from towpath.desk.replay.replayer import Replayer
 
-        told, desk = self.notify.notices, self.settings.desk
+        notices, desk = self.notify.notices, self.settings.desk
         common = (self.settings, self.database)
-        sending = ReplayContext.of(*common, self.events, self.event_log, self.log, self.process, self._blob)
+        replay = ReplayContext.of(*common, self.events, self.event_log, self.log, self.process, self._blob)
 
         def intake() -> list[Service]:
-            mender = LearnedAutoEditor(self.database)
-            return [open_intake(*common, lambda: self.log, self.events, self.event_log, told, mender)]
+            auto_editor = LearnedAutoEditor(self.database)
+            return [open_intake(*common, lambda: self.log, self.events, self.event_log, notices, auto_editor)]
 
         def jobs() -> list[Service]:
             self.actors.register(self.desk.jobs.actor(), Rehearser)
@@ -218,11 +217,11 @@ class Runtime:
 
         make: dict[DeskPart, Callable[[], Sequence[Service]]] = {
             DeskPart.INTAKE: intake,
-            DeskPart.RELAY: lambda: [Relay(sending)],
-            DeskPart.REPLAYER: lambda: [Replayer(sending)],
+            DeskPart.RELAY: lambda: [Relay(replay)],
+            DeskPart.REPLAYER: lambda: [Replayer(replay)],
             DeskPart.JOBS: jobs,
             DeskPart.NOTICES: lambda: [
-                DeskWatch(self.database, told, self.settings.notify, self.events),
+                DeskWatch(self.database, notices, self.settings.notify, self.events),
                 *self.notify.services(),
             ],
             DeskPart.JANITOR: janitors,
@@ -231,25 +230,25 @@ class Runtime:
 
     @property
     def corrections(self) -> CorrectionService:
-        """What was learned about the records of flows, and what may be mended by it: kept in memory once it is read."""
+        """Learned corrections of records, and what they may change: kept in memory once they are read."""
         with self._lock:
             if self._corrections is None:
                 from towpath.desk.corrections.service import CorrectionService
 
-                parts = (self.database, self.events, self.event_log, lambda: self.log, self.spark, self._blob)
-                self._corrections = CorrectionService(*parts)
+                common = (self.database, self.events, self.event_log)
+                self._corrections = CorrectionService(*common, lambda: self.log, self.spark, self._blob)
             return self._corrections
 
     @property
     def rehearsal(self) -> Rehearsal:
-        """What would become of cases if they were replayed now."""
+        """What would become of cases if they were replayed now, tried in this process with Spark."""
         from towpath.desk.rehearsal import Rehearsal
 
         return Rehearsal(self.settings, self.database, self.events, self.spark, self._blob)
 
     @property
     def rehearsals(self) -> RehearsalService:
-        """The same where no Spark is: asked for here, carried out where the desk runs."""
+        """The same without Spark: requested here, carried out where the desk runs."""
         from towpath.desk.rehearsal_queue import RehearsalService
 
         return RehearsalService(self.database, self.settings.desk, self.queue, self.actors, self.event_log)
@@ -278,35 +277,34 @@ class Runtime:
 
         settings = with_absolute_root(self.settings)
         common = (settings, self.database, self.events, self.event_log)
-        replays = UploadReplays(self.database, lambda: self.log)
-        under_way = replays.are_under_way
-        beside = open_flow_services(*common, lambda: self.log, self.spark, flow, under_way, clock=self._clock)
-        parts = FlowContext(*common, self.log, self.spark, self.process().id)
+        under_way = UploadReplays(self.database, lambda: self.log).are_under_way
+        services = open_flow_services(*common, lambda: self.log, self.spark, flow, under_way, clock=self._clock)
+        context = FlowContext(*common, self.log, self.spark, self.process().id)
         error_topic = None if flow.error_topic == FlowTopics.of(flow.name).errors else flow.error_topic
         self.policies.declare(flow.name, error_topic, flow.rules)
-        return FlowRun(parts, flow, beside)
+        return FlowRun(context, flow, services)
 
     @property
     def duties(self) -> DutyService:
-        """What has to run, and what people wish of it."""
+        """What has to run, and what people have asked of it."""
         from towpath.supervision.service import DutyService
 
-        return DutyService(self.database, self.event_log, this_host(self.settings.supervision), self._hands)
+        return DutyService(self.database, self.event_log, this_host(self.settings.supervision), self._process_control)
 
     def supervisor(self, number: int, udp: UdpSocket) -> Supervisor:
-        """A peer, ready to be started in this process; it speaks through that socket."""
+        """A peer, ready to be started in this process; it talks to the others through that socket."""
         from towpath.supervision.supervisor import open_supervisor
 
         launch = self.process().identity.launch or 0
-        return open_supervisor(self._supervision_parts(number), udp, launch, self._clock)
+        return open_supervisor(self._supervision_context(number), udp, launch, self._clock)
 
     def steward(self) -> Steward:
-        """Who coordinates while there is no peer."""
+        """Coordinates while there is no peer."""
         from towpath.supervision.supervisor import open_steward
 
-        return open_steward(self._supervision_parts(NO_PEER), self._clock)
+        return open_steward(self._supervision_context(NO_PEER), self._clock)
 
-    def _supervision_parts(self, number: int) -> SupervisionContext:
+    def _supervision_context(self, number: int) -> SupervisionContext:
         from towpath.supervision.supervisor import SupervisionContext
 
         return SupervisionContext(
@@ -316,12 +314,12 @@ class Runtime:
             self.event_log,
             self.queue,
             self.notify.notices,
-            self._hands(),
+            self._process_control(),
             self.process().id,
             number,
         )
 
-    def _hands(self) -> ProcessControl:
+    def _process_control(self) -> ProcessControl:
         from towpath.supervision.duties.process_control import ProcessControl
         from towpath.supervision.supervisor import open_launchers
 
@@ -360,7 +358,7 @@ class Runtime:
         return enrolled.process, enrolled.fence.check, enrolled.services
 
     def _enrol_or_close(self) -> None:
-        """Who was started for a duty shows itself before it does anything."""
+        """A process that was started for a duty registers before it does anything else."""
         try:
             self.process()
         except BaseException:
@@ -436,4 +434,4 @@ def connect(url: str | None = None, *, config: Path | None = None, **overrides: 
     flags: dict[str, Any] = dict(overrides)
     if url is not None:
         flags["database"] = {**flags.get("database", {}), "url": url}
-    return Runtime(settings_module.load(flags, config))
+    return Runtime(load(flags, config))

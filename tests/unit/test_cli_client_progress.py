@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from towpath.cli.gateway.views import ReceiveProgress, SendProgress, left_text, rows_text
-from towpath.cli.output import size_text
+from towpath.cli.gateway.views import ReceiveProgress, SendProgress, left_text
+from towpath.cli.output import counted, size_text
 from towpath.client.protocol import SenderPosition
 from towpath.client.sender import Sent
 from towpath.client.state import ReceivedQuery
@@ -74,7 +74,7 @@ def test_the_same_wait_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (rows_text(1), rows_text(1000)) == ("1 row", "1,000 rows")
+    assert (counted(1, "row"), counted(1000, "row")) == ("1 row", "1,000 rows")
     hands = Hands()
     progress = ReceiveProgress(hands)
     progress.on_received(ReceivedQuery("stops", 10, 1))

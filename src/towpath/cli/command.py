@@ -46,50 +46,18 @@ app = typer.Typer(
 # Commands as `--help` lists them: those that look first, then those that change something.
 ORDER = {
     topic_commands.app: [
-        "list",
-        "show",
-        "offsets",
-        "create",
-        "grow",
-        "delete",
-        "forget-group",
-        "copy",
-        "send",
-        "read",
-        "tail",
+        *("list", "show", "offsets", "create", "grow", "delete", "forget-group", "copy"),
+        *("send", "read", "tail"),
     ],
     flow_commands.app: [
-        "list",
-        "show",
-        "state",
-        "batches",
-        "pause",
-        "resume",
-        "stop",
-        "reset",
-        "check",
-        "errors",
-        "graph",
+        *("list", "show", "state", "batches", "pause", "resume", "stop", "reset"),
+        *("check", "errors", "graph"),
     ],
     actor_commands.app: ["list", "show", "start", "abort", "wake", "enable", "disable", "graph", "template", "run"],
     desk_cases.app: [
-        "list",
-        "show",
-        "groups",
-        "replay",
-        "resend",
-        "abandon",
-        "open",
-        "assign",
-        "recall",
-        "note",
-        "edit",
-        "agree",
-        "refuse",
-        "export",
-        "rehearse",
-        "rehearse-asked",
-        "run",
+        *("list", "show", "groups"),
+        *("replay", "resend", "abandon", "open", "assign", "recall", "note"),
+        *("edit", "agree", "refuse", "export", "rehearse", "rehearse-asked", "run"),
     ],
 }
 
@@ -195,8 +163,8 @@ def root(
 
 
 @cache
-def _put_together() -> Any:
-    """All commands; once in a process, for it takes a seventh of a second."""
+def _root_command() -> Any:
+    """All commands; made once in a process, since that takes a seventh of a second."""
     return get_command(app)
 
 
@@ -206,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         context.check_words(words)
-        code = _put_together().main(words, prog_name="towpath", standalone_mode=False, obj=given)
+        code = _root_command().main(words, prog_name="towpath", standalone_mode=False, obj=given)
         sys.stdout.flush()
     except Exception as error:
         return context.tell(error, given.debug)

@@ -1,6 +1,6 @@
-"""What the global options said, and the runtime that follows from it.
+"""What every command shares: its global options, the runtime that follows from them, and how it ends.
 
-How a command that fails ends: one line on standard error, and an exit code that scripts can go by.
+A command that fails prints one line on standard error and returns an exit code that scripts can rely on.
 """
 
 from __future__ import annotations
@@ -16,9 +16,27 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from towpath import errors
+from towpath.cli.output import plain
+
 if TYPE_CHECKING:
     from towpath.runtime import Runtime
     from towpath.settings import LoggingSettings, Settings
+
+
+DONE = 0
+FAILED = 1
+WRONG_USAGE = 2
+NOT_REACHABLE = 3
+INTERRUPTED = 130  # as a shell reports the end by Ctrl-C
+CLOSED_PIPE = 141  # and by a reader that went away
+
+UsageError = typer.BadParameter.__bases__[0]  # Typer's own name for it has moved between versions
+
+_AWAY = (
+    *(errors.BadSettings, errors.NotInstalled, errors.LogUnavailable),
+    *(errors.FetchFailed, errors.GatewayAway, errors.ServerAway),
+)
 
 
 @dataclass
@@ -37,41 +55,30 @@ class CliContext:
         """The settings that were given on the command line."""
         return {} if self.database is None else {"database": {"url": self.database}}
 
-    def settings(self) -> Settings:
+    def settings(self, **sections: dict[str, Any]) -> Settings:
+        """`sections` overrule the settings file, as the options of a command do."""
         from towpath import settings
 
-        return settings.load(self.flags(), self.config)
+        return settings.load(self.flags() | sections, self.config)
 
     def working_settings(self, name: str | None) -> Settings:
-        """Those of a process that works under this name, if one is given; its log is set up by them."""
-        from towpath import settings
+        """Settings of a long-running process, under this name if one is given. Also configures its log."""
         from towpath.core import logs
 
-        flags = self.flags() | ({"process": {"name": name}} if name is not None else {})
-        loaded = settings.load(flags, self.config)
+        loaded = self.settings() if name is None else self.settings(process={"name": name})
         logs.configure(self.log_settings(loaded))
         return loaded
 
     def log_settings(self, loaded: Settings) -> LoggingSettings:
-        """A command says by itself what it did; the log is for processes that nobody watches."""
+        """A command reports on the terminal, so its log is quieter than that of an unattended process."""
         is_quiet = loaded.logging.level in ("debug", "info") and not self.debug
         return loaded.logging.model_copy(update={"level": "warning"}) if is_quiet else loaded.logging
 
 
 @contextmanager
-def working_runtime(given: CliContext, name: str | None, kind: str) -> Iterator[Runtime]:
-    """The runtime of a process that works: it makes its database."""
-    from towpath.runtime import Runtime
-
-    with Runtime(given.working_settings(name), kind=kind) as runtime:
-        yield runtime
-
-
-@contextmanager
 def open_runtime(ctx: typer.Context) -> Iterator[Runtime]:
-    """Towpath as this command's options and settings say. A look at a database never makes one."""
+    """The runtime of a command that looks or changes something. It never creates a database."""
     from towpath.core import logs
-    from towpath.errors import DatabaseUnavailable
     from towpath.runtime import Runtime
     from towpath.settings import SQLITE_PREFIX
 
@@ -80,7 +87,7 @@ def open_runtime(ctx: typer.Context) -> Iterator[Runtime]:
     logs.configure(given.log_settings(settings))
     file = sqlite_file(settings)
     if file is not None and file.parent.is_dir() and not file.exists():
-        raise DatabaseUnavailable(
+        raise errors.DatabaseUnavailable(
             f"{SQLITE_PREFIX}{file.absolute()}: there is no database yet; a program that connects makes it, or type: "
             "towpath schema upgrade"
         )
@@ -88,22 +95,28 @@ def open_runtime(ctx: typer.Context) -> Iterator[Runtime]:
         yield runtime
 
 
+@contextmanager
+def working_runtime(given: CliContext, name: str | None, kind: str) -> Iterator[Runtime]:
+    """The runtime of a long-running process. It creates its database if there is none."""
+    from towpath.runtime import Runtime
+
+    with Runtime(given.working_settings(name), kind=kind) as runtime:
+        yield runtime
+
+
 def sqlite_file(settings: Settings) -> Path | None:
-    """The database's file; none when it is on a server."""
-    from towpath.db.open import SQLITE_PREFIX as open_SQLITE_PREFIX
+    """The file of the database; None when the database is on a server."""
+    from towpath.settings import SQLITE_PREFIX
 
     url = settings.database.url
-    return Path(url.removeprefix(open_SQLITE_PREFIX)).expanduser() if url.startswith(open_SQLITE_PREFIX) else None
+    return Path(url.removeprefix(SQLITE_PREFIX)).expanduser() if url.startswith(SQLITE_PREFIX) else None
 
 
-DONE = 0
-FAILED = 1
-WRONG_USAGE = 2
-NOT_REACHABLE = 3
-INTERRUPTED = 130  # as a shell reports the end by Ctrl-C
-CLOSED_PIPE = 141  # and by a reader that went away
+def say(text: str) -> None:
+    """Print one line for the person at the terminal, on standard error."""
+    from towpath.core.logs import without_password
 
-UsageError = typer.BadParameter.__bases__[0]  # Typer's own name for it has moved between versions
+    typer.echo(plain(without_password(" ".join(text.split()))), err=True)
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -127,32 +140,24 @@ def tell(error: Exception, debug: bool) -> int:
     return _exit_code(error)
 
 
-def say(text: str) -> None:
-    """One line for the person at the terminal, beside the output proper."""
-    from towpath.cli.output import plain
-    from towpath.core.logs import without_password
-
-    typer.echo(plain(without_password(" ".join(text.split()))), err=True)
+def leave_quietly() -> int:
+    """End without a message when the reader of our output has gone away (`… | head`)."""
+    # Python would try to write what is left when it ends, and complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return CLOSED_PIPE
 
 
 def _exit_code(error: Exception) -> int:
-    from towpath import errors
-
-    if isinstance(error, errors.BadSettings | errors.NotInstalled | errors.LogUnavailable | errors.FetchFailed):
-        return NOT_REACHABLE
-    if isinstance(error, errors.GatewayAway | errors.ServerAway):
-        return NOT_REACHABLE
-    if isinstance(error, errors.SinkError) and not isinstance(error, errors.NeedsPerson):
-        return NOT_REACHABLE
-    if isinstance(error, errors.DatabaseError) and not isinstance(error, errors.CommitUnknown):
-        return NOT_REACHABLE
-    return FAILED
+    is_away = (
+        isinstance(error, _AWAY)
+        or (isinstance(error, errors.SinkError) and not isinstance(error, errors.NeedsPerson))
+        or (isinstance(error, errors.DatabaseError) and not isinstance(error, errors.CommitUnknown))
+    )
+    return NOT_REACHABLE if is_away else FAILED
 
 
 def _text(error: Exception) -> str:
-    from towpath.errors import TowpathError
-
-    if isinstance(error, TowpathError):
+    if isinstance(error, errors.TowpathError):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
@@ -170,10 +175,3 @@ def _tell_usage(error: Exception) -> int:
     path = context.command_path if context else "towpath"
     say(f"error: {text.rstrip('.')}. See: {path} --help")
     return WRONG_USAGE
-
-
-def leave_quietly() -> int:
-    """The reader of our output has gone away (`… | head`): nothing to say, and nobody to say it to."""
-    # Python would try to write what is left when it ends, and complain.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return CLOSED_PIPE

@@ -1,7 +1,4 @@
-"""Following a table as it grows.
-
-Editing a message in a person's own editor.
-"""
+"""Following a table as it grows, and editing a text in the person's own editor."""
 
 from __future__ import annotations
 
@@ -16,9 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from towpath.cli.context import say
-from towpath.core.exact_json import read_exactly, to_json
+from towpath.core.exact_json import to_json
 from towpath.errors import BadPayload, DatabaseUnavailable, NotInstalled, Refused
-from towpath.queue import Message
 from towpath.queue.payload import from_json
 from towpath.runtime import Runtime
 
@@ -42,14 +38,14 @@ def follow(
     runtime: Runtime, read: Callable[[int], Iterable[Row]], start: int, bell: str | None = None
 ) -> Iterator[Row]:
     """Each row after `start` once, without end; waits while the database is away. A ring of `bell` ends a pause."""
-    pause = _pause(runtime, bell)
+    pause = _pause_until(runtime, bell)
     late_s = LATE_COMMIT_S if runtime.database.dialect == "postgres" else 0.0
     low = mark = start  # all up to `low` is settled; `mark` will be when enough time has passed
     marked_at = time.monotonic()
     seen: set[int] = set()
-    patient = _Patience()
+    reader = _PatientReader()
     while True:
-        for row in patient.read(read, low):
+        for row in reader.read(read, low):
             if row.seq not in seen:
                 seen.add(row.seq)
                 yield row
@@ -59,51 +55,9 @@ def follow(
         pause(ROUND_S)
 
 
-class _Patience:
-    """Says once that the database is away, and once that it is back."""
-
-    def __init__(self) -> None:
-        self._is_away = False
-
-    def read(self, read: Callable[[int], Iterable[Row]], low: int) -> list[Row]:
-        """All that comes after `low`, however many pages that takes."""
-        rows: list[Row] = []
-        try:
-            while page := list(read(rows[-1].seq if rows else low)):
-                rows += page
-        except DatabaseUnavailable as error:
-            if not self._is_away:
-                say(f"waiting: {error}")
-            self._is_away = True
-            return []
-        if self._is_away:
-            say("the database is back")
-            self._is_away = False
-        return rows
-
-
-def _pause(runtime: Runtime, name: str | None) -> Callable[[float], object]:
-    if name is None:
-        return time.sleep
-    bell = runtime.database.bells.hang(name)
-
-    def until_rung(seconds: float) -> None:
-        bell.wait(seconds)
-        bell.clear()
-
-    return until_rung
-
-
-@contextmanager
-def edited(message: Message) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Payload and headers as the person left them. What they typed is kept in a file if the block fails."""
-    with edited_parts(read_exactly(message.payload_json), read_exactly(message.headers_json)) as parts:
-        yield parts
-
-
 @contextmanager
 def edited_parts(payload: Any, headers: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """The same of a message whose parts were read exactly."""
+    """Payload and headers as the person left them, both read exactly. See `edited_text`."""
     before = {"payload": payload, "headers": headers}
     with edited_text(f"{to_json(before, indent='  ')}\n".encode()) as after:
         yield _parts(after)
@@ -129,6 +83,41 @@ def edited_text(text: bytes) -> Iterator[bytes]:
             say(f"what you typed is kept in {file}")
         raise
     file.unlink()
+
+
+class _PatientReader:
+    """Says once that the database is away, and once that it is back."""
+
+    def __init__(self) -> None:
+        self._is_away = False
+
+    def read(self, read: Callable[[int], Iterable[Row]], low: int) -> list[Row]:
+        """All that comes after `low`, however many pages that takes."""
+        rows: list[Row] = []
+        try:
+            while page := list(read(rows[-1].seq if rows else low)):
+                rows += page
+        except DatabaseUnavailable as error:
+            if not self._is_away:
+                say(f"waiting: {error}")
+            self._is_away = True
+            return []
+        if self._is_away:
+            say("the database is back")
+            self._is_away = False
+        return rows
+
+
+def _pause_until(runtime: Runtime, ring_of: str | None) -> Callable[[float], object]:
+    if ring_of is None:
+        return time.sleep
+    bell = runtime.database.bells.hang(ring_of)
+
+    def until_rung(seconds: float) -> None:
+        bell.wait(seconds)
+        bell.clear()
+
+    return until_rung
 
 
 def _open_editor(file: Path) -> None:

@@ -1,12 +1,7 @@
-"""Options that several commands share.
+"""Options that several commands share, and how what people type becomes a value.
 
-Options that several commands share, written down once: a dataclass, whose fields are the options.
-
-A command that is `spread` takes the dataclass as one parameter; Typer sees its fields in that place.
-
-Asking the person at the terminal before something that cannot be taken back.
-
-Times and ages as people type them.
+A group of options is a dataclass whose fields are the options: a command that is `spread` takes it as one parameter,
+and Typer sees its fields in that place.
 """
 
 from __future__ import annotations
@@ -19,23 +14,20 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from functools import wraps
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from towpath.cli.context import UsageError
+from towpath.errors import BadValue, Refused
 
 MOST_ROWS = 10_000
 DEFAULT_ROWS = 50
-
-
-def operating_user() -> str:
-    """Who is at the terminal; behind sudo, the person and not root."""
-    try:
-        return os.environ.get("SUDO_USER") or getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid:{os.getuid()}"  # a container's user need not have a name
+NEVER = "never"
+_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def _not_blank(text: str) -> str:
@@ -53,24 +45,37 @@ Limit = Annotated[int, typer.Option(min=1, max=MOST_ROWS, metavar="N", help="How
 Before = Annotated[
     int | None, typer.Option(min=1, metavar="CURSOR", help="Go on where a list ended: the cursor that it printed.")
 ]
+TextCursor = Annotated[
+    str | None, typer.Option(metavar="CURSOR", help="Go on where a list ended: the cursor that it printed.")
+]
 Last = Annotated[int, typer.Option(min=0, max=MOST_ROWS, metavar="N", help="Begin with the last N.")]
 Why = Annotated[str, typer.Option(callback=_not_blank, help="Why you do this; kept with the change.")]
+OptionalWhy = Annotated[str, typer.Option("--why", help="Why you do this; kept with the change.")]
 Who = Annotated[
     str,
-    typer.Option(
-        callback=_who,
-        show_default=False,
-        help="In whose name; the operating system's user if not given.",
-    ),
+    typer.Option(callback=_who, show_default=False, help="In whose name; the operating system's user if not given."),
 ]
-MessageId = Annotated[str, typer.Argument(metavar="MESSAGE", show_default=False, help="The message's id.")]
-
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+YesOrY = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+ProcessName = Annotated[
+    str | None,
+    typer.Option("--name", metavar="NAME", help="What people see as this process's name; else as the settings say."),
+]
 
 T = TypeVar("T")
+State = TypeVar("State", bound=StrEnum)
+
+
+def operating_user() -> str:
+    """The user at the terminal; behind sudo, the person and not root."""
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid:{os.getuid()}"  # a container's user need not have a name
 
 
 def spread(command: Callable[..., T]) -> Callable[..., T]:
-    """The command with an option for each field of those of its parameters that are dataclasses."""
+    """The command with an option for each field of its dataclass parameters."""
     hints = get_type_hints(command, include_extras=True)
     groups = {name: hint for name, hint in hints.items() if is_dataclass(hint) and isinstance(hint, type)}
 
@@ -88,25 +93,8 @@ def spread(command: Callable[..., T]) -> Callable[..., T]:
     return called
 
 
-def _spread(one: inspect.Parameter, groups: dict[str, type], hints: dict[str, Any]) -> Iterator[inspect.Parameter]:
-    if one.name not in groups:
-        yield one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
-        return
-    annotations = get_type_hints(groups[one.name], include_extras=True)
-    for field in fields(groups[one.name]):
-        yield inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=annotations[field.name]
-        )
-
-
-def _default(field: Field[Any]) -> Any:
-    return inspect.Parameter.empty if field.default is MISSING else field.default
-
-
 def confirm(question: str, refusal: str) -> None:
-    """Go on when the person agrees; `Refused` with that text otherwise. Without a terminal there is nobody to ask."""
-    from towpath.errors import Refused
-
+    """Ask the person; raise `Refused` with that text if they do not agree, `UsageError` without a terminal."""
     if not sys.stdin.isatty():
         raise UsageError("nobody is there to ask: say --yes")
     try:
@@ -117,9 +105,27 @@ def confirm(question: str, refusal: str) -> None:
         raise Refused(refusal)
 
 
-_AGE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd])")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-NEVER = "never"
+def parse_state(states: type[State], text: str | None, what: str) -> State | None:
+    """The option `--state`; `what` has such a state: "a rule"."""
+    if text is None:
+        return None
+    try:
+        return states(text)
+    except ValueError:
+        raise BadValue(f"--state {text}: {what} is {', '.join(states)}") from None
+
+
+def read_argument(given: str) -> bytes:
+    """An argument as bytes: the text itself, or what `-` (standard input) or `@FILE` holds."""
+    if given == "-":
+        return sys.stdin.buffer.read()
+    if not given.startswith("@"):
+        return given.encode()
+    try:
+        with open(given[1:], "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"cannot read {given[1:]}: {error.strerror}") from error
 
 
 def is_age(text: str) -> bool:
@@ -168,3 +174,18 @@ def shown_time(timestamp_ms: int) -> str:
         return f"{datetime.fromtimestamp(timestamp_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}.{timestamp_ms % 1000:03d}"
     except (ValueError, OverflowError, OSError):
         return str(timestamp_ms)
+
+
+def _spread(one: inspect.Parameter, groups: dict[str, type], hints: dict[str, Any]) -> Iterator[inspect.Parameter]:
+    if one.name not in groups:
+        yield one.replace(annotation=hints[one.name], kind=inspect.Parameter.KEYWORD_ONLY)
+        return
+    annotations = get_type_hints(groups[one.name], include_extras=True)
+    for field in fields(groups[one.name]):
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=annotations[field.name]
+        )
+
+
+def _default(field: Field[Any]) -> Any:
+    return inspect.Parameter.empty if field.default is MISSING else field.default

@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import typer
 
@@ -54,8 +55,13 @@ STYLES = {
     "failed": "bold red",
 }
 
+Row = TypeVar("Row")
+
 # Whatever could move the cursor or change colours when a terminal shows it.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def plain(text: str) -> str:
@@ -73,6 +79,11 @@ def print_json(value: Any) -> None:
     typer.echo(to_json(value))
 
 
+def print_done(item: Any, text: str, as_json: bool) -> None:
+    """What came of a change: a document for programs, a sentence for people."""
+    typer.echo(to_json(item) if as_json else text)
+
+
 # Tables
 @dataclass(frozen=True)
 class Column:
@@ -85,7 +96,7 @@ class Column:
 
 
 def can_redraw(stream: TextIO) -> bool:
-    """Whether lines that are shown can be drawn again: not in a pipe, and not on a terminal that says it is dumb."""
+    """Whether lines can be redrawn: not in a pipe, and not on a dumb terminal."""
     return stream.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
 
 
@@ -98,7 +109,7 @@ def console() -> Console:
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-    """A head and a line for each row; without frames, so that it can be copied and cut up by other programs."""
+    """A head and a line for each row, without frames, so that other programs can cut it up."""
     from rich.cells import cell_len
 
     out = console()
@@ -111,6 +122,86 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> 
     out.print(_line(head, columns, widths), style="bold")
     for row in cells:
         out.print(_line(row, columns, widths))
+
+
+def styled(text: str) -> Text:
+    """A cell, coloured when it is a state."""
+    from rich.text import Text
+
+    return Text(text, style=STYLES.get(text, ""))
+
+
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
+    """Names and values, one pair a line; pairs without a value are left out."""
+    from rich.text import Text
+
+    kept = [(name, plain(str(value))) for name, value in fields if value is not None]
+    width = max(len(name) for name, _ in kept)
+    for name, value in kept:
+        console().print(Text.assemble((f"{name:<{width}}  ", "bold"), styled(value)), soft_wrap=True)
+
+
+def print_part(title: str, text: str = "") -> None:
+    """A heading, and what stands below it when that is text."""
+    from rich.text import Text
+
+    out = console()
+    out.print(f"\n{title}", style="bold")
+    if text:
+        out.print(Text(text), soft_wrap=True)
+
+
+def print_older(cursor: object | None) -> None:
+    """How to see the next page of a list that goes back in time, if there is one."""
+    if cursor is not None:
+        console().print(f"older ones: the same command with --before {cursor}", style="dim")
+
+
+def print_more(cursor: object | None) -> None:
+    """How to see the next page of a list that goes forward, if there is one."""
+    if cursor is not None:
+        console().print(f"more: the same command with --after {cursor}", style="dim")
+
+
+def cut(
+    found: Sequence[Row], limit: int, cursor: Callable[[Row], Any] = attrgetter("seq")
+) -> tuple[Sequence[Row], Any | None]:
+    """The page, and its cursor if there are more rows: a command reads one row more than it shows."""
+    page = found[:limit]
+    return page, cursor(page[-1]) if len(found) > limit else None
+
+
+# Numbers and sizes
+def counted(count: int, noun: str) -> str:
+    """`1 record`, `3,000 records`."""
+    return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def size_text(count: float) -> str:
+    unit = next(((size, name) for size, name in _SIZES if count >= size), None)
+    return f"{count:.0f} B" if unit is None else f"{count / unit[0]:.1f} {unit[1]}"
+
+
+# Times
+def age(at: datetime, now: datetime) -> str:
+    """How long ago, in its largest unit; a time to come has a plus sign."""
+    passed = (now - at) / timedelta(seconds=1)
+    size, unit = next((pair for pair in _UNITS if abs(passed) >= pair[0]), (1, "s"))
+    return f"{'+' if passed <= -1 else ''}{int(abs(passed) // size)}{unit}"
+
+
+def short_time(at: datetime, now: datetime) -> str:
+    """The time of today, or the date and time of another day; UTC."""
+    if at.date() == now.date():
+        return f"{at:%H:%M:%S}"
+    return f"{at:%m-%d %H:%M}" if at.year == now.year else f"{at:%Y-%m-%d}"
+
+
+def time_and_age(at: datetime | None, now: datetime) -> str | None:
+    if at is None:
+        return None
+    distance = f"{age(at, now)} ago" if at <= now else f"in {age(at, now).removeprefix('+')}"
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({distance})"
 
 
 def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> Text:
@@ -134,60 +225,3 @@ def _narrow(widths: list[int], columns: Sequence[Column], room: int) -> None:
         if not cuttable:
             return
         widths[max(cuttable, key=lambda i: widths[i])] -= 1
-
-
-def styled(text: str) -> Text:
-    """A cell, coloured when it is a state."""
-    from rich.text import Text
-
-    return Text(text, style=STYLES.get(text, ""))
-
-
-def print_fields(fields: Iterable[tuple[str, object]]) -> None:
-    """Names and values, one pair a line; pairs without a value are left out."""
-    from rich.text import Text
-
-    kept = [(name, plain(str(value))) for name, value in fields if value is not None]
-    width = max(len(name) for name, _ in kept)
-    for name, value in kept:
-        console().print(Text.assemble((f"{name:<{width}}  ", "bold"), styled(value)), soft_wrap=True)
-
-
-def print_older(cursor: object | None) -> None:
-    """How to come to the page behind the one that is shown, if there is one."""
-    if cursor is not None:
-        console().print(f"older ones: the same command with --before {cursor}", style="dim")
-
-
-# Sizes
-_SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
-
-def size_text(count: float) -> str:
-    unit = next(((size, name) for size, name in _SIZES if count >= size), None)
-    return f"{count:.0f} B" if unit is None else f"{count / unit[0]:.1f} {unit[1]}"
-
-
-# Times
-_UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
-
-
-def age(at: datetime, now: datetime) -> str:
-    """How long ago, in its largest unit; what is still to come has a plus sign."""
-    passed = (now - at) / timedelta(seconds=1)
-    size, unit = next((pair for pair in _UNITS if abs(passed) >= pair[0]), (1, "s"))
-    return f"{'+' if passed <= -1 else ''}{int(abs(passed) // size)}{unit}"
-
-
-def short_time(at: datetime, now: datetime) -> str:
-    """The time of today, or the date and time of another day; UTC."""
-    if at.date() == now.date():
-        return f"{at:%H:%M:%S}"
-    return f"{at:%m-%d %H:%M}" if at.year == now.year else f"{at:%Y-%m-%d}"
-
-
-def time_and_age(at: datetime | None, now: datetime) -> str | None:
-    if at is None:
-        return None
-    distance = f"{age(at, now)} ago" if at <= now else f"in {age(at, now).removeprefix('+')}"
-    return f"{at:%Y-%m-%d %H:%M:%S} UTC ({distance})"

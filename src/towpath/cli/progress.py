@@ -1,8 +1,7 @@
-"""How far long work has come: a bar on a terminal, a line now and then elsewhere; on standard error.
+"""What long work shows on standard error, and how it is stopped.
 
-What is shown while something is sent or received: bars on a terminal, a line now and then elsewhere.
-
-Ctrl-C and SIGTERM: the first lets what runs come to an end, such as a flow after its batch, the second leaves.
+Progress is a bar on a terminal and a line now and then elsewhere. The first Ctrl-C or SIGTERM lets what runs come to
+an end, such as a flow after its batch; the second leaves at once.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from towpath.cli.context import INTERRUPTED, say
-from towpath.cli.output import can_redraw
+from towpath.cli.output import can_redraw, counted
 from towpath.core.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 
 PLAIN_LINE_EVERY_S = 5.0
 BAR_AFTER_S = 0.5
-
-
-def counted(records: int) -> str:
-    return "1 record" if records == 1 else f"{records:,} records"
+SAME_WAIT_EVERY_S = 30.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+LEAVE_WITHIN_S = 2.0
+SHOW_CURSOR = b"\x1b[?25h\n"
 
 
 class RecordProgress:
@@ -58,10 +57,10 @@ class RecordProgress:
         return f"{done / self.elapsed_s:,.0f}/s"
 
     def show(self, done: int, completed: int | None = None) -> None:
-        """`completed` is for the bar when the total is of something else than records."""
+        """`completed` moves the bar when its total does not count records."""
         if self._bar is None and self.elapsed_s > BAR_AFTER_S:
             self._begin_bar()
-        text = f"{counted(done)} {self._verb}, {self.rate(done)}"
+        text = f"{counted(done, 'record')} {self._verb}, {self.rate(done)}"
         if self._bar is not None:
             self._bar.update(self._task, completed=done if completed is None else completed, text=text)
         elif time.monotonic() - self._said_at >= PLAIN_LINE_EVERY_S:
@@ -71,26 +70,21 @@ class RecordProgress:
     def _begin_bar(self) -> None:
         if not can_redraw(sys.stderr):
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-        columns = (TextColumn("{task.fields[text]}"), BarColumn(), TimeElapsedColumn())
-        self._bar = Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+        self._bar = transient_bar(TextColumn("{task.fields[text]}"), BarColumn(), TimeElapsedColumn())
         self._task = self._bar.add_task("", total=self._total, text="")
         self._bar.start()
 
 
-SAME_WAIT_EVERY_S = 30.0
-
-
 class TransferBar:
-    """Has bars inside its block, if there is a terminal."""
+    """Shows bars of these columns inside its block, if there is a terminal."""
 
     def __init__(self, clock: Clock | None, columns: Callable[[], Iterable[ProgressColumn]]) -> None:
         self._clock = clock or SystemClock()
         self._begun_at = self._said_at = self._clock.monotonic()
         self._tasks: dict[str, TaskID] = {}
-        self._bar = _bar(columns)
+        self._bar = transient_bar(*columns()) if can_redraw(sys.stderr) else None
 
     def __enter__(self) -> Self:
         if self._bar is not None:
@@ -102,38 +96,32 @@ class TransferBar:
             self._bar.stop()
 
     def _is_line_due(self) -> bool:
-        """Whether it is time for another line; then it counts as said."""
+        """Whether the next line is due; if so, the wait for the one after it begins."""
         is_due = self._clock.monotonic() - self._said_at >= PLAIN_LINE_EVERY_S
         if is_due:
             self._said_at = self._clock.monotonic()
         return is_due
 
 
-def _bar(columns: Callable[[], Iterable[ProgressColumn]]) -> Progress | None:
-    if not can_redraw(sys.stderr):
-        return None
+def transient_bar(*columns: ProgressColumn) -> Progress:
+    """Bars on standard error that are gone at their end."""
     from rich.console import Console
     from rich.progress import Progress
 
-    return Progress(*columns(), console=Console(stderr=True, highlight=False), transient=True)
-
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
-LEAVE_WITHIN_S = 2.0
-SHOW_CURSOR = b"\x1b[?25h\n"
+    return Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
 
 
 class Stoppable(Protocol):
-    """What runs and can be told to end."""
+    """Something that runs and can be asked to end."""
 
     def stop(self, reason: str, /) -> None:
         """Let it end soon; returns at once."""
 
 
 class StopRequest:
-    """The wish that something ends, for the loop that waits for it.
+    """A request to end, for the loop that waits for it.
 
-    A handler of a signal can interrupt `wait` anywhere and then wish. An event would be locked in that moment.
+    A signal handler can interrupt `wait` anywhere and call `stop`. A `threading.Event` would be locked at that moment.
     """
 
     def __init__(self) -> None:
@@ -157,12 +145,21 @@ class StopRequest:
 class SignalHandler:
     """Listens to signals while something runs. Before it runs, a signal is an ordinary interruption."""
 
-    def __init__(self, leave: Callable[[], None], grace_s: float | None = None) -> None:
-        """`grace_s` is how long it may take to end after SIGTERM; a person who types Ctrl-C can type it again."""
-        self._leave = leave  # what others should know when this process leaves at once
+    def __init__(
+        self,
+        leave: Callable[[], None] = lambda: None,
+        grace_s: float | None = None,
+        *,
+        run: Stoppable | None = None,
+    ) -> None:
+        """`run` is what a signal stops; `leave` tells others when this process leaves at once.
+
+        `grace_s` is how long it may take to end after SIGTERM; a person who types Ctrl-C can type it again.
+        """
+        self._leave = leave
         self._grace_s = grace_s
         self._patience: threading.Timer | None = None
-        self._run: Stoppable | None = None
+        self._run = run
         self._before: dict[signal.Signals, object] = {}
         self._count = 0
         self._is_told = False
@@ -182,7 +179,7 @@ class SignalHandler:
         self._run = run
 
     def news(self) -> bool:
-        """Whether it is to be said that it is ending."""
+        """Whether the end was asked for since the last call, so that it can be said once."""
         is_news, self._is_told = self._count > 0 and not self._is_told, self._count > 0
         return is_news
 
@@ -203,7 +200,7 @@ class SignalHandler:
             self._patience.start()
 
     def _leave_at_once(self) -> None:
-        """The process's row is freed if that can be done quickly, so that a next start need not wait for its lease."""
+        """Leave now. `leave` may free the process's row first, so that a next start need not wait for its lease."""
         thread = threading.Thread(target=self._leave, daemon=True)
         thread.start()
         thread.join(LEAVE_WITHIN_S)

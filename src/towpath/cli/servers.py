@@ -1,9 +1,4 @@
-"""`towpath api`: the HTTP interface.
-
-`towpath console`: the web pages from which people run all of it.
-
-`towpath gateway`: the HTTP interface of uploads and their results, alone.
-"""
+"""`towpath api`, `console` and `gateway`: the HTTP interface, the web pages, and uploads alone."""
 
 from __future__ import annotations
 
@@ -20,6 +15,17 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(help="The HTTP interface.", no_args_is_help=True)
+gateway_app = typer.Typer(help="Uploads and their results over HTTP.", no_args_is_help=True)
+
+Host = Annotated[str | None, typer.Option(metavar="HOST", help="The interface to listen on; else as set.")]
+Port = Annotated[
+    int | None, typer.Option(min=0, max=65535, metavar="PORT", help="The port; 0 for a free one; else as set.")
+]
+
+_REACHABLE = (
+    "WARNING: others can reach this console over the network. Whoever logs in here as an operator can change data, and "
+    "an admin can do everything: see that TLS is on, and that only those who should can connect."
+)
 
 
 @app.callback()
@@ -27,40 +33,10 @@ def group() -> None:
     """The HTTP interface."""
 
 
-Host = Annotated[str | None, typer.Option(metavar="HOST", help="The interface to listen on; else as set.")]
-Port = Annotated[
-    int | None, typer.Option(min=0, max=65535, metavar="PORT", help="The port; 0 for a free one; else as set.")
-]
-
-
 @app.command()
 def run(ctx: typer.Context, host: Host = None, port: Port = None) -> None:
     """Answer requests until Ctrl-C or SIGTERM. An interface that others can reach needs the setting api.remote."""
-    serving(ctx, "api", host, port)
-
-
-def serving(
-    ctx: typer.Context,
-    kind: str,
-    host: str | None,
-    port: int | None,
-    on_ready: Callable[[Runtime, str], None] = lambda _, address: typer.echo(f"listening at {address}"),
-) -> None:
-    """Serve what the kind says; `on_ready` is told the address."""
-    from towpath import settings
-    from towpath.core import logs
-    from towpath.runtime import Runtime
-    from towpath.web.app import Surface
-    from towpath.web.server import serve
-
-    given = ctx.ensure_object(CliContext)
-    flags = given.flags()
-    flags["api"] = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    loaded = settings.load(flags, given.config)
-    logs.configure(loaded.logging)
-    with Runtime(loaded, kind=kind) as runtime:
-        directory = settings.directory_of(given.config)
-        serve(runtime, lambda address: on_ready(runtime, address), Surface(kind), directory)
+    serve(ctx, "api", host, port)
 
 
 def console(
@@ -83,23 +59,7 @@ def console(
         if browser:
             typer.launch(f"{address}/welcome/{secret}" if secret else address)
 
-    serving(ctx, "console", host, port, tell)
-
-
-_REACHABLE = (
-    "WARNING: others can reach this console over the network. Whoever logs in here as an operator can change data, and "
-    "an admin can do everything: see that TLS is on, and that only those who should can connect."
-)
-
-
-def _is_near(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-gateway_app = typer.Typer(help="Uploads and their results over HTTP.", no_args_is_help=True)
+    serve(ctx, "console", host, port, tell)
 
 
 @gateway_app.callback()
@@ -110,4 +70,32 @@ def gateway_group() -> None:
 @gateway_app.command("run")
 def run_gateway(ctx: typer.Context, host: Host = None, port: Port = None) -> None:
     """Take uploads and give out results until Ctrl-C or SIGTERM. `towpath api run` does so, too."""
-    serving(ctx, "gateway", host, port)
+    serve(ctx, "gateway", host, port)
+
+
+def serve(
+    ctx: typer.Context,
+    kind: str,
+    host: str | None,
+    port: int | None,
+    on_ready: Callable[[Runtime, str], None] = lambda _, address: typer.echo(f"listening at {address}"),
+) -> None:
+    """Serve the surface of this kind until it is stopped; `on_ready` gets the address."""
+    from towpath.core import logs
+    from towpath.runtime import Runtime
+    from towpath.settings import directory_of
+    from towpath.web import server
+    from towpath.web.app import Surface
+
+    given = ctx.ensure_object(CliContext)
+    loaded = given.settings(api={k: v for k, v in (("host", host), ("port", port)) if v is not None})
+    logs.configure(loaded.logging)
+    with Runtime(loaded, kind=kind) as runtime:
+        server.serve(runtime, lambda address: on_ready(runtime, address), Surface(kind), directory_of(given.config))
+
+
+def _is_near(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.context import FAILED, CliContext, UsageError, say
-from towpath.cli.options import AsJson
+from towpath.cli.options import AsJson, YesOrY
 from towpath.cli.output import Column, print_json, print_table
 from towpath.errors import TowpathError
 from towpath.stack.model import ServerName, ServerState
@@ -65,25 +65,24 @@ def up(
     as_json: AsJson = False,
 ) -> None:
     """Start servers and wait until they answer. Fetches what is not there yet, once. They run until `down`."""
-    from towpath.cli import stack_views as stack_profile
-    from towpath.cli.stack_views import StartDisplay
+    from towpath.cli.stack_views import StartDisplay, check_settings_file, print_settings, write_settings_file
 
     wanted = list(ServerName) if all_ else list(dict.fromkeys(names or []))
     if not wanted:
         raise UsageError(f"say which servers to start ({CHOICES}), or --all")
     ports = _ports(port or [], wanted)
     if write:
-        stack_profile.check(Path.cwd())
+        check_settings_file(Path.cwd())
     stack = _stack(ctx)
-    with StartDisplay() as audience:
-        stack.up(wanted, ports, workers, audience)
+    with StartDisplay() as display:
+        stack.up(wanted, ports, workers, display)
     faults = _Faults()
     found = _look(stack, stack.there(), faults)
     if write:
-        stack_profile.write(Path.cwd(), found)
+        write_settings_file(Path.cwd(), found)
     _print(found, as_json)
     if not as_json:
-        stack_profile.tell([it for it in found if it.name in wanted], Path.cwd() if write else None)
+        print_settings([it for it in found if it.name in wanted], Path.cwd() if write else None)
     faults.tell()
 
 
@@ -112,7 +111,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines are written, until Ctrl-C.")] = False,
 ) -> None:
     """What the servers have written."""
-    from towpath.cli.stack_views import show
+    from towpath.cli.stack_views import show_logs
 
     stack = _stack(ctx)
     faults = _Faults()
@@ -122,7 +121,7 @@ def logs(
             files += [(name, path) for path in stack.logs(name)]
     if not files:
         faults.tell()
-    show(files, lines, follow)
+    show_logs(files, lines, follow)
     faults.tell()
 
 
@@ -132,10 +131,10 @@ def down(ctx: typer.Context, names: Names = None) -> None:
     from towpath.cli.stack_views import StartDisplay
 
     stack, faults = _stack(ctx), _Faults()
-    with StartDisplay() as audience:
+    with StartDisplay() as display:
         for name in names or stack.there():
             with faults.of_one():
-                was_running = stack.down(name, audience)
+                was_running = stack.down(name, display)
                 typer.echo(f"{name} {'is stopped' if was_running else 'did not run'}")
     faults.tell()
 
@@ -144,7 +143,7 @@ def down(ctx: typer.Context, names: Names = None) -> None:
 def reset(
     ctx: typer.Context,
     names: Names = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOrY = False,
 ) -> None:
     """Stop servers and delete their data."""
     from towpath.cli.stack_views import StartDisplay
@@ -158,14 +157,14 @@ def reset(
     if not yes and not _agreed(f"Stop {', '.join(wanted)} and delete all their data?"):
         typer.echo("nothing was changed")
         return
-    with StartDisplay() as audience:
+    with StartDisplay() as display:
         for name in wanted:
-            stack.reset(name, audience)
+            stack.reset(name, display)
             typer.echo(f"{name} is stopped and its data are deleted")
 
 
 class _Faults:
-    """What is wrong with single servers: told at the end, so that the others go on."""
+    """Collects the errors of single servers and reports them at the end, so that the others go on."""
 
     def __init__(self) -> None:
         self._errors: list[TowpathError] = []
@@ -244,5 +243,5 @@ def _item(it: Status) -> dict[str, object]:
 
 
 def _short(path: Path) -> str:
-    """As one would type it from here."""
+    """The path as one would type it from here."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,9 +1,4 @@
-"""Showing the logs of servers, and following them.
-
-The settings that lead to the servers: shown for pasting, or written to a file of their own.
-
-How a start looks while it goes on: one moving line on a terminal, a plain line now and then elsewhere.
-"""
+"""How servers of the stack look: a start while it goes on, their logs, and the settings that lead to them."""
 
 from __future__ import annotations
 
@@ -31,77 +26,14 @@ if TYPE_CHECKING:
 
 
 ROUND_S = 0.3
-
-
-def show(files: Sequence[tuple[str, Path]], lines: int, follow: bool) -> None:
-    """The last lines of each file; with `follow` also those that come."""
-    followers = [(_label(name, path, files), LogFollower(path)) for name, path in files]
-    for name, path in files:
-        for line in tail(path, lines):
-            _print(_label(name, path, files), line)
-    while follow:
-        for label, follower in followers:
-            for line in follower.new_lines():
-                _print(label, line)
-        time.sleep(ROUND_S)
-
-
-def _label(name: str, path: Path, files: Sequence[tuple[str, Path]]) -> str:
-    """Where a line comes from, when there is more than one place."""
-    if len(files) == 1:
-        return ""
-    process = "" if path.stem == "server" else f" {path.stem}"
-    return f"{name}{process} | "
-
-
-def _print(label: str, line: str) -> None:
-    typer.echo(f"{label}{plain(line.expandtabs())}")
-
-
+PLAIN_LINE_EVERY_S = 5.0
+MEGABYTE = 1_000_000
 FILE_NAME = "towpath.stack.toml"
 NOTE = "# Written by `towpath stack up --write`, which writes it anew each time."
 
 
-def check(directory: Path) -> None:
-    """Refuse to write over a file that somebody else has made, before anything is started for it."""
-    path = directory / FILE_NAME
-    if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(NOTE):
-        raise BadSettings(f"{path} was not written by this command; rename it, or leave --write away")
-
-
-def write(directory: Path, found: Sequence[Status]) -> None:
-    """Write the settings of all servers that run."""
-    check(directory)
-    running = [it for it in found if it.state is ServerState.RUNNING]
-    (directory / FILE_NAME).write_text("\n".join([NOTE, "", *_lines(running), ""]), encoding="utf-8")
-
-
-def tell(found: Sequence[Status], written_to: Path | None) -> None:
-    """Show what to do next."""
-    if written_to is not None:
-        typer.echo(f"\nThe settings are in {FILE_NAME}. To use them: towpath --config {FILE_NAME} …")
-        typer.echo(f"or: export TOWPATH_CONFIG={FILE_NAME}")
-        return
-    typer.echo("\nTo use them, put this into towpath.toml:\n")
-    typer.echo("\n".join(_lines(found)))
-
-
-def _lines(found: Sequence[Status]) -> Iterator[str]:
-    for it in found:
-        if not it.settings:
-            yield f"# {it.name}: {it.url}"
-        for section, values in (it.settings or {}).items():
-            yield f"[{section}]"
-            # A JSON string is a TOML string too.
-            yield from (f"{key} = {json.dumps(value)}" for key, value in values.items())
-
-
-PLAIN_LINE_EVERY_S = 5.0
-MEGABYTE = 1_000_000
-
-
 class StartDisplay:
-    """Tells on standard error what is being fetched and started; the line is gone at the end."""
+    """Shows on standard error what is fetched and started; its line is gone at the end."""
 
     def __init__(self) -> None:
         self._console: Console | None = None
@@ -149,3 +81,62 @@ class StartDisplay:
             self._line.start()
         elif self._line is not None:
             self._line.update(text)
+
+
+def show_logs(files: Sequence[tuple[str, Path]], lines: int, follow: bool) -> None:
+    """Print the last lines of each file; with `follow` also new ones."""
+    followers = [(_label(name, path, files), LogFollower(path)) for name, path in files]
+    for name, path in files:
+        for line in tail(path, lines):
+            _print(_label(name, path, files), line)
+    while follow:
+        for label, follower in followers:
+            for line in follower.new_lines():
+                _print(label, line)
+        time.sleep(ROUND_S)
+
+
+def check_settings_file(directory: Path) -> None:
+    """Refuse to overwrite a file of someone else, before anything is started."""
+    path = directory / FILE_NAME
+    if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(NOTE):
+        raise BadSettings(f"{path} was not written by this command; rename it, or leave --write away")
+
+
+def write_settings_file(directory: Path, found: Sequence[Status]) -> None:
+    """Write the settings of all servers that run."""
+    check_settings_file(directory)
+    running = [it for it in found if it.state is ServerState.RUNNING]
+    (directory / FILE_NAME).write_text("\n".join([NOTE, "", *_lines(running), ""]), encoding="utf-8")
+
+
+def print_settings(found: Sequence[Status], written_to: Path | None) -> None:
+    """Print the settings, or how to use the file that has them."""
+    if written_to is not None:
+        typer.echo(f"\nThe settings are in {FILE_NAME}. To use them: towpath --config {FILE_NAME} …")
+        typer.echo(f"or: export TOWPATH_CONFIG={FILE_NAME}")
+        return
+    typer.echo("\nTo use them, put this into towpath.toml:\n")
+    typer.echo("\n".join(_lines(found)))
+
+
+def _label(name: str, path: Path, files: Sequence[tuple[str, Path]]) -> str:
+    """The file that a line comes from, when there are several."""
+    if len(files) == 1:
+        return ""
+    process = "" if path.stem == "server" else f" {path.stem}"
+    return f"{name}{process} | "
+
+
+def _print(label: str, line: str) -> None:
+    typer.echo(f"{label}{plain(line.expandtabs())}")
+
+
+def _lines(found: Sequence[Status]) -> Iterator[str]:
+    for it in found:
+        if not it.settings:
+            yield f"# {it.name}: {it.url}"
+        for section, values in (it.settings or {}).items():
+            yield f"[{section}]"
+            # A JSON string is a TOML string too.
+            yield from (f"{key} = {json.dumps(value)}" for key, value in values.items())

@@ -1,1 +1,1 @@
-"""Commands for users, keys and block rules."""
+"""`towpath user`, `key` and `block`: who may use Towpath over HTTP, and what is kept out."""

@@ -7,13 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.context import open_runtime
-from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit, Who, Why
-from towpath.cli.output import Column, age, print_fields, print_json, print_older, print_table, short_time, time_and_age
+from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit, Who, Why, parse_state
+from towpath.cli.output import (
+    Column,
+    age,
+    cut,
+    print_done,
+    print_fields,
+    print_json,
+    print_older,
+    print_table,
+    short_time,
+    time_and_age,
+)
+from towpath.core.clock import to_datetime
+from towpath.errors import BadValue
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from towpath.blocks.rule import BlockAction, BlockState
+    from towpath.blocks.rule import BlockAction
     from towpath.blocks.service import Block
 
 
@@ -45,15 +58,14 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Block rules, the newest first."""
-    from towpath.core.clock import to_datetime
+    from towpath.blocks.rule import BlockState
     from towpath.operations.access import block_item
 
-    wanted = None if state is None else named_state(state)
+    wanted = parse_state(BlockState, state, "a rule")
     with open_runtime(ctx) as runtime:
         found = runtime.blocks.list(state=wanted, limit=limit + 1, before=before)
         now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = page[-1].seq if len(found) > limit else None
+    page, cursor = cut(found, limit)
     if as_json:
         print_json({"items": [block_item(each) for each in page], "next": cursor})
         return
@@ -64,7 +76,6 @@ def list_(
 @app.command()
 def show(ctx: typer.Context, number: Number, as_json: AsJson = False) -> None:
     """One rule: what it matches, who answers for it, and what it has caught."""
-    from towpath.core.clock import to_datetime
     from towpath.operations.access import block_item
 
     with open_runtime(ctx) as runtime:
@@ -109,13 +120,11 @@ def add(
     from towpath.operations.access import block_item
 
     names = {"stream": stream, "topic": topic, "sender": sender, "user": user, "key": key, "prefix": prefix}
-    match, act = BlockMatch.of(where=where, **names), named_action(action)
+    match, act = BlockMatch.of(where=where, **names), parse_action(action)
     with open_runtime(ctx) as runtime:
         made = runtime.blocks.add(act, match, until=until, who=who, why=why, approved_by=approved_by)
-    if as_json:
-        print_json(block_item(made))
-    else:
-        typer.echo(f"rule {made.rule.number} counts until {made.until:%Y-%m-%d %H:%M} UTC: {act} {match}")
+    text = f"rule {made.rule.number} counts until {made.until:%Y-%m-%d %H:%M} UTC: {act} {match}"
+    print_done(block_item(made), text, as_json)
 
 
 @app.command()
@@ -125,27 +134,12 @@ def withdraw(ctx: typer.Context, number: Number, why: Why, who: Who = "", as_jso
 
     with open_runtime(ctx) as runtime:
         gone = runtime.blocks.withdraw(number, who=who, why=why)
-    if as_json:
-        print_json(block_item(gone))
-    else:
-        typer.echo(f"rule {number} does not count any more; it has caught {gone.caught:,}")
+    print_done(block_item(gone), f"rule {number} does not count any more; it has caught {gone.caught:,}", as_json)
 
 
-def named_state(text: str) -> BlockState:
-    """The option `--state`."""
-    from towpath.blocks.rule import BlockState
-    from towpath.errors import BadValue
-
-    try:
-        return BlockState(text)
-    except ValueError:
-        raise BadValue(f"--state {text}: a rule is {', '.join(BlockState)}") from None
-
-
-def named_action(text: str) -> BlockAction:
+def parse_action(text: str) -> BlockAction:
     """The argument ACTION."""
     from towpath.blocks.rule import BlockAction
-    from towpath.errors import BadValue
 
     try:
         return BlockAction(text)

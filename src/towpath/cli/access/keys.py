@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.context import open_runtime
 from towpath.cli.options import DEFAULT_ROWS, NEVER, AsJson, Before, Limit, Who, Why, parse_age_s
-from towpath.cli.output import Column, age, print_json, print_older, print_table, short_time
+from towpath.cli.output import Column, age, cut, print_done, print_json, print_older, print_table, short_time
+from towpath.core.clock import to_datetime
 
 if TYPE_CHECKING:
     from towpath.access import ApiKey
@@ -38,15 +39,14 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Keys, the newest first. What a key is, is shown only when it is made."""
-    from towpath.core.clock import to_datetime
+    from towpath.operations.access import KeyOut
 
     with open_runtime(ctx) as runtime:
         found = runtime.access.keys(user=user, limit=limit + 1, before=before)
         now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = page[-1].seq if len(found) > limit else None
+    page, cursor = cut(found, limit)
     if as_json:
-        print_json({"items": [_item(key) for key in page], "next": cursor})
+        print_json({"items": [KeyOut.of(key).model_dump() for key in page], "next": cursor})
         return
     print_table(_COLUMNS, [_cells(key, now) for key in page])
     print_older(cursor)
@@ -71,6 +71,7 @@ def make(
 ) -> None:
     """Make a key and show it, this once."""
     from towpath.access.changes import AuditRequest
+    from towpath.operations.access import KeyOut
 
     wanted = None if age is None else parse_age_s(age, "--age")
     expires = timedelta(seconds=float(wanted)) if wanted not in (None, NEVER) else None
@@ -85,7 +86,7 @@ def make(
             is_endless=wanted == NEVER,
         )
     if as_json:
-        print_json({**_item(key), "key": token.text})
+        print_json({**KeyOut.of(key).model_dump(), "key": token.text})
         return
     ends = "never ends" if key.expires_at is None else f"ends {key.expires_at:%Y-%m-%d %H:%M} UTC"
     typer.echo(token.text)
@@ -102,32 +103,14 @@ def revoke(
 ) -> None:
     """Let a key open nothing from now on."""
     from towpath.access.changes import AuditRequest
+    from towpath.operations.access import KeyOut
 
     with (
         open_runtime(ctx) as runtime,
         runtime.access.changes.recorded(AuditRequest(who, "terminal", "revoke key", key)),
     ):
         revoked = runtime.access.revoke_key(key, who=who, why=why)
-    if as_json:
-        print_json(_item(revoked))
-    else:
-        typer.echo(f"revoked {revoked.prefix} of {revoked.user}")
-
-
-def _item(key: ApiKey) -> dict[str, Any]:
-    return {
-        "id": key.id,
-        "prefix": key.prefix,
-        "user": key.user,
-        "label": key.label,
-        "scopes": list(key.scopes),
-        "made_by": key.made_by,
-        "made_at": key.made_at,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-        "revoked_by": key.revoked_by,
-        "used_at": key.used_at,
-    }
+    print_done(KeyOut.of(revoked).model_dump(), f"revoked {revoked.prefix} of {revoked.user}", as_json)
 
 
 def _cells(key: ApiKey, now: datetime) -> list[object]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import getpass
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.context import UsageError, open_runtime
 from towpath.cli.options import AsJson, Who, Why
-from towpath.cli.output import Column, age, print_json, print_table, short_time
+from towpath.cli.output import Column, age, print_done, print_json, print_table, short_time
+from towpath.core.clock import to_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,13 +39,13 @@ _COLUMNS = (
 @app.command("list")
 def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
     """Users, by name."""
-    from towpath.core.clock import to_datetime
+    from towpath.operations.access import UserOut
 
     with open_runtime(ctx) as runtime:
         found = runtime.access.users()
         now = to_datetime(runtime.database.now())
     if as_json:
-        print_json({"items": [_item(user) for user in found]})
+        print_json({"items": [UserOut.of(user).model_dump() for user in found]})
         return
     rows = []
     for user in found:
@@ -133,27 +134,8 @@ def link(ctx: typer.Context, user: Name, why: Why, who: Who = "", as_json: AsJso
     typer.echo(f"give this to {user} and to nobody else; it works once:\n  {scheme}://{api.host}:{api.port}{path}")
 
 
-def _change(
-    ctx: typer.Context,
-    what: str,
-    subject: str,
-    who: str,
-    act: Callable[[AccessService], User],
-    said: str,
-    as_json: bool,
-) -> None:
-    from towpath.access.changes import AuditRequest
-
-    with open_runtime(ctx) as runtime, runtime.access.changes.recorded(AuditRequest(who, "terminal", what, subject)):
-        changed = act(runtime.access)
-    if as_json:
-        print_json(_item(changed))
-    else:
-        typer.echo(f"{said} {changed.name}: {changed.role}{'' if changed.is_enabled else ', disabled'}")
-
-
 def ask_password(from_stdin: bool) -> str:
-    """From the person at the terminal, or from standard input."""
+    """Ask the person at the terminal, twice, or read standard input."""
     if from_stdin:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
@@ -164,12 +146,19 @@ def ask_password(from_stdin: bool) -> str:
     return first
 
 
-def _item(user: User) -> dict[str, Any]:
-    return {
-        "name": user.name,
-        "role": user.role,
-        "is_enabled": user.is_enabled,
-        "has_password": user.has_password,
-        "made_at": user.made_at,
-        "disabled_at": user.disabled_at,
-    }
+def _change(
+    ctx: typer.Context,
+    what: str,
+    subject: str,
+    who: str,
+    act: Callable[[AccessService], User],
+    said: str,
+    as_json: bool,
+) -> None:
+    from towpath.access.changes import AuditRequest
+    from towpath.operations.access import UserOut
+
+    with open_runtime(ctx) as runtime, runtime.access.changes.recorded(AuditRequest(who, "terminal", what, subject)):
+        changed = act(runtime.access)
+    text = f"{said} {changed.name}: {changed.role}{'' if changed.is_enabled else ', disabled'}"
+    print_done(UserOut.of(changed).model_dump(), text, as_json)

@@ -1,1 +1,1 @@
-"""Commands for actors."""
+"""`towpath actor`: actors, their instances and their schedules."""

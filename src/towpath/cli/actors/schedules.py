@@ -1,20 +1,19 @@
-"""`towpath actor schedule`: starts of actors by the clock.
-
-When a schedule is due, as people type it.
-"""
+"""`towpath actor schedule`: starts of actors by the clock."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from towpath.cli.actors.commands import Target, found_here, split
+from towpath.cli.actors.commands import Target, found_here, open_actors, split
 from towpath.cli.context import UsageError, open_runtime
-from towpath.cli.options import AsJson, Who, Why
-from towpath.cli.output import Column, age, print_fields, print_json, print_table, short_time, time_and_age
+from towpath.cli.options import AsJson, Who, Why, parse_age_s, spread
+from towpath.cli.output import Column, age, print_done, print_fields, print_json, print_table, short_time, time_and_age
 from towpath.cli.queue.commands import read_payload
+from towpath.core.clock import to_datetime
 from towpath.core.exact_json import to_json
 
 if TYPE_CHECKING:
@@ -24,62 +23,6 @@ if TYPE_CHECKING:
     from towpath.actors.schedules.model import Rhythm, Schedule
 
 
-Every = Annotated[str | None, typer.Option(metavar="AGE", help="Every so often: 90s, 15m, 12h or 7d.")]
-Since = Annotated[
-    str | None,
-    typer.Option(metavar="made|run", help="With --every: counted from when it was made, or from its last run; `made`."),
-]
-Daily = Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this time.")]
-Window = Annotated[
-    str | None, typer.Option(metavar="FROM-TO", help="Once between these hours, such as 22-6; over midnight too.")
-]
-Zone = Annotated[
-    str | None, typer.Option(metavar="ZONE", help="Whose clock, with --daily and --window: Europe/Berlin; else UTC.")
-]
-
-_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})")
-_HOURS = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
-
-
-def rhythm_of(
-    every: str | None, since: str | None, daily: str | None, window: str | None, zone: str | None
-) -> Rhythm | None:
-    """What the options say; none when they say nothing."""
-    from towpath.actors.schedules import model as rhythms
-
-    if sum(each is not None for each in (every, daily, window)) > 1:
-        raise UsageError("--every, --daily and --window: only one of them")
-    if since is not None and (every is None or since not in tuple(rhythms.Since)):
-        raise UsageError(f"--since {since}: say `made` or `run`, together with --every")
-    if zone is not None and daily is None and window is None:
-        raise UsageError("--zone goes with --daily or --window")
-    if every is not None:
-        return rhythms.Interval(_seconds(every), rhythms.Since(since or rhythms.Since.MADE))
-    if daily is not None:
-        hour, minute = _numbers(_CLOCK, daily, "--daily", "a time such as 03:30")
-        return rhythms.Daily(hour, minute, zone or "UTC")
-    if window is not None:
-        first, last = _numbers(_HOURS, window, "--window", "two hours such as 22-6")
-        return rhythms.Window(first, last, zone or "UTC")
-    return None
-
-
-def _seconds(every: str) -> float:
-    from towpath.cli.options import parse_age_s
-
-    seconds = parse_age_s(every, "--every")
-    if isinstance(seconds, str):
-        raise UsageError("--every never: leave the schedule away, or disable it")
-    return seconds
-
-
-def _numbers(pattern: re.Pattern[str], text: str, option: str, what: str) -> tuple[int, int]:
-    found = pattern.fullmatch(text)
-    if found is None:
-        raise UsageError(f"{option} {text!r} is not {what}")
-    return int(found[1]), int(found[2])
-
-
 app = typer.Typer(help="Start actors by the clock: see, add and change schedules.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="SCHEDULE", show_default=False, help="The schedule's name.")]
@@ -87,6 +30,9 @@ StateName = Annotated[
     str | None, typer.Option("--state", metavar="STATE", help="With which state; the actor's first if not given.")
 ]
 Payload = Annotated[str | None, typer.Option(metavar="JSON", help="The fields of the state: JSON, `-` or `@FILE`.")]
+
+_CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})")
+_HOURS = re.compile(r"([0-9]{1,2})-([0-9]{1,2})")
 
 _COLUMNS = (
     Column("schedule"),
@@ -100,6 +46,50 @@ _COLUMNS = (
 )
 
 
+@dataclass(frozen=True)
+class RhythmOptions:
+    """Options that say when a schedule is due; see `spread`."""
+
+    every: Annotated[str | None, typer.Option(metavar="AGE", help="Every so often: 90s, 15m, 12h or 7d.")] = None
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="made|run", help="With --every: counted from when it was made, or from its last run; `made`."
+        ),
+    ] = None
+    daily: Annotated[str | None, typer.Option(metavar="HH:MM", help="Every day at this time.")] = None
+    window: Annotated[
+        str | None, typer.Option(metavar="FROM-TO", help="Once between these hours, such as 22-6; over midnight too.")
+    ] = None
+    zone: Annotated[
+        str | None,
+        typer.Option(metavar="ZONE", help="Whose clock, with --daily and --window: Europe/Berlin; else UTC."),
+    ] = None
+
+    def rhythm(self) -> Rhythm | None:
+        """The rhythm that the options describe; None without options."""
+        from towpath.actors.schedules import model
+
+        if sum(each is not None for each in (self.every, self.daily, self.window)) > 1:
+            raise UsageError("--every, --daily and --window: only one of them")
+        if self.since is not None and (self.every is None or self.since not in tuple(model.Since)):
+            raise UsageError(f"--since {self.since}: say `made` or `run`, together with --every")
+        if self.zone is not None and self.daily is None and self.window is None:
+            raise UsageError("--zone goes with --daily or --window")
+        if self.every is not None:
+            seconds = parse_age_s(self.every, "--every")
+            if isinstance(seconds, str):
+                raise UsageError("--every never: leave the schedule away, or disable it")
+            return model.Interval(seconds, model.Since(self.since or model.Since.MADE))
+        if self.daily is not None:
+            hour, minute = _numbers(_CLOCK, self.daily, "--daily", "a time such as 03:30")
+            return model.Daily(hour, minute, self.zone or "UTC")
+        if self.window is not None:
+            first, last = _numbers(_HOURS, self.window, "--window", "two hours such as 22-6")
+            return model.Window(first, last, self.zone or "UTC")
+        return None
+
+
 @app.command("list")
 def list_(
     ctx: typer.Context,
@@ -107,7 +97,6 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Schedules, by name: when each is due next, and what came of its last run."""
-    from towpath.core.clock import to_datetime
     from towpath.operations.actors import schedule_item
 
     with open_runtime(ctx) as runtime:
@@ -122,7 +111,6 @@ def list_(
 @app.command()
 def show(ctx: typer.Context, schedule: Name, as_json: AsJson = False) -> None:
     """One schedule: what it starts, when, and what came of its last run."""
-    from towpath.core.clock import to_datetime
     from towpath.operations.actors import schedule_item
 
     with open_runtime(ctx) as runtime:
@@ -135,16 +123,13 @@ def show(ctx: typer.Context, schedule: Name, as_json: AsJson = False) -> None:
 
 
 @app.command()
+@spread
 def add(
     ctx: typer.Context,
     schedule: Name,
     target: Target,
     why: Why,
-    every: Every = None,
-    since: Since = None,
-    daily: Daily = None,
-    window: Window = None,
-    zone: Zone = None,
+    when: RhythmOptions,
     state: StateName = None,
     payload: Payload = None,
     disabled: Annotated[bool, typer.Option("--disabled", help="Add it, and let it rest until it is enabled.")] = False,
@@ -153,16 +138,15 @@ def add(
 ) -> None:
     """Start an actor by the clock. Say --every, --daily or --window."""
     from towpath.actors.instance import MAIN
-    from towpath.actors.registry import known_actor, known_actors
+    from towpath.actors.registry import known_actor
 
     name, instance = split(target)
-    rhythm = rhythm_of(every, since, daily, window, zone)
+    rhythm = when.rhythm()
     if rhythm is None:
         raise UsageError("say when: --every 15m, --daily 03:30 or --window 22-6")
     fields = None if payload is None else read_payload(payload)
-    found = found_here(ctx)
-    with open_runtime(ctx) as runtime:
-        known = known_actor(known_actors(runtime.actors.known(), found), name)
+    with open_actors(ctx) as (runtime, classes):
+        known = known_actor(classes, name)
         added = runtime.actors.schedules.add(
             schedule,
             name,
@@ -178,15 +162,12 @@ def add(
 
 
 @app.command()
+@spread
 def change(
     ctx: typer.Context,
     schedule: Name,
     why: Why,
-    every: Every = None,
-    since: Since = None,
-    daily: Daily = None,
-    window: Window = None,
-    zone: Zone = None,
+    when: RhythmOptions,
     instance: Annotated[str | None, typer.Option(metavar="INSTANCE", help="Which instance it starts.")] = None,
     state: StateName = None,
     payload: Payload = None,
@@ -196,7 +177,7 @@ def change(
     """Change what is given: when, which instance, with which state or fields. A new state comes with its fields."""
     from towpath.actors.registry import known_actors
 
-    rhythm = rhythm_of(every, since, daily, window, zone)
+    rhythm = when.rhythm()
     if rhythm is None and instance is None and state is None and payload is None:
         raise UsageError("say what to change: --every, --daily, --window, --instance, --state or --payload")
     fields = None if payload is None else read_payload(payload)
@@ -230,23 +211,25 @@ def remove(ctx: typer.Context, schedule: Name, why: Why, who: Who = "", as_json:
     """Take a schedule away. A run that it has started goes on."""
     with open_runtime(ctx) as runtime:
         runtime.actors.schedules.remove(schedule, who=who, why=why)
-    if as_json:
-        print_json({"name": schedule})
-    else:
-        typer.echo(f"removed {schedule}")
+    print_done({"name": schedule}, f"removed {schedule}", as_json)
+
+
+def _numbers(pattern: re.Pattern[str], text: str, option: str, what: str) -> tuple[int, int]:
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{option} {text!r} is not {what}")
+    return int(found[1]), int(found[2])
 
 
 def _switch(ctx: typer.Context, schedule: str, is_enabled: bool, who: str, why: str, as_json: bool) -> None:
     with open_runtime(ctx) as runtime:
         has_changed = runtime.actors.schedules.enable(schedule, is_enabled, who=who, why=why)
-    if as_json:
-        print_json({"name": schedule, "is_enabled": is_enabled, "has_changed": has_changed})
-    else:
-        typer.echo(f"{schedule} {'is' if has_changed else 'was already'} {'enabled' if is_enabled else 'disabled'}")
+    text = f"{schedule} {'is' if has_changed else 'was already'} {'enabled' if is_enabled else 'disabled'}"
+    print_done({"name": schedule, "is_enabled": is_enabled, "has_changed": has_changed}, text, as_json)
 
 
 def _fields(known: KnownClass, state: str | None, fields: Any) -> Any:
-    """Checked now, rather than when it is due."""
+    """Check the fields now, rather than when the schedule is due."""
     return known.checked(known.state(state)["name"], {} if fields is None else fields)
 
 

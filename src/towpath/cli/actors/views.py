@@ -1,9 +1,4 @@
-"""How actors look: classes and instances as rows, and as JSON.
-
-How one instance looks: all that is known of it.
-
-What happens to actors in this process, a line each, as it happens.
-"""
+"""How actor classes and instances look, and what happens to actors in this process, a line each, as it happens."""
 
 from __future__ import annotations
 
@@ -12,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from towpath.actors.instance import Phase
+from towpath.actors.instance import Phase, name_of
 from towpath.cli.output import (
     Column,
     age,
@@ -23,6 +16,8 @@ from towpath.cli.output import (
     pretty,
     print_fields,
     print_json,
+    print_more,
+    print_part,
     print_table,
     short_time,
     time_and_age,
@@ -47,6 +42,14 @@ RESUME = {
     "fail": "it has failed, and a person decides",
 }
 
+SHOWN_QUESTIONS = 5
+MOST_KEPT = 10_000
+MOST_AT_ONCE = 30  # lines a person is shown of one moment; the rest is counted
+
+_OF_ACTORS = ("ACTOR_", "SCHEDULE_", "SERVICE_", "SPAWNED_", "PROCESS_SPAWNED", "PROCESS_DIED")
+# A failure is told with the last state of its run.
+SHOWN_EVENTS = frozenset(kind for kind in EventKind if kind.name.startswith(_OF_ACTORS)) - {EventKind.ACTOR_FAILED}
+
 _CLASSES = (Column("actor", whole=True), Column("enabled", whole=True), Column("instances"), Column("about"))
 _INSTANCES = (
     Column("instance"),
@@ -58,19 +61,23 @@ _INSTANCES = (
     Column("reason"),
 )
 _STATES = (Column("state", whole=True), Column("if its process dies"), Column("about"))
+_HISTORY = (
+    Column("sent (UTC)", whole=True),
+    Column("ended", whole=True, from_width=80),
+    Column("state"),
+    Column("message", whole=True),
+    Column("tries", right=True, whole=True, from_width=110),
+    Column("id", whole=True, from_width=110),
+    Column("reason"),
+)
 
 
 def print_classes(classes: Iterable[KnownClass], counts: Mapping[str, Mapping[Phase, int]]) -> None:
     rows = [
-        [each.name, "yes" if each.is_enabled else "no", counted(counts.get(each.name, {})), each.about]
+        [each.name, "yes" if each.is_enabled else "no", _phases_text(counts.get(each.name, {})), each.about]
         for each in classes
     ]
     print_table(_CLASSES, rows)
-
-
-def counted(counts: Mapping[Phase, int]) -> str:
-    """Only what there is, the ones that run first."""
-    return ", ".join(f"{counts[phase]:,} {phase}" for phase in Phase if counts.get(phase)) or "none"
 
 
 def print_class(known: KnownClass, counts: Mapping[Phase, int]) -> None:
@@ -79,7 +86,7 @@ def print_class(known: KnownClass, counts: Mapping[Phase, int]) -> None:
             ("actor", known.name),
             ("about", known.about),
             ("enabled", None if known.is_enabled else "no: nothing of it runs until it is enabled again"),
-            ("instances", counted(counts)),
+            ("instances", _phases_text(counts)),
         ]
     )
     console().print()
@@ -89,10 +96,6 @@ def print_class(known: KnownClass, counts: Mapping[Phase, int]) -> None:
         if not each["is_terminal"]
     ]
     print_table(_STATES, rows)
-
-
-def _marked(state: Mapping[str, Any], first: str) -> str:
-    return f"{state['name']}{' (first)' if state['name'] == first else ''}"
 
 
 def print_instances(instances: Sequence[Instance], now: datetime, cursor: str | None) -> None:
@@ -109,34 +112,7 @@ def print_instances(instances: Sequence[Instance], now: datetime, cursor: str | 
         for each in instances
     ]
     print_table(_INSTANCES, rows)
-    if cursor is not None:
-        console().print(f"more: the same command with --after {cursor}", style="dim")
-
-
-def last_words(reason: str | None) -> str:
-    """What a trace ends with: the exception. Of any other reason, all of it."""
-    lines = (reason or "").rstrip().split("\n")
-    code = [number for number, line in enumerate(lines) if line.startswith("  ")]
-    return " ".join(lines[code[-1] + 1 :] if code and code[-1] + 1 < len(lines) else lines)
-
-
-def _until(due: datetime | None, now: datetime) -> str:
-    if due is None:
-        return ""
-    return "now" if due <= now else age(due, now)
-
-
-SHOWN_QUESTIONS = 5
-
-_HISTORY = (
-    Column("sent (UTC)", whole=True),
-    Column("ended", whole=True, from_width=80),
-    Column("state"),
-    Column("message", whole=True),
-    Column("tries", right=True, whole=True, from_width=110),
-    Column("id", whole=True, from_width=110),
-    Column("reason"),
-)
+    print_more(cursor)
 
 
 def print_look(look: InstanceView, known: KnownClass | None, now: datetime) -> None:
@@ -152,7 +128,7 @@ def print_look(look: InstanceView, known: KnownClass | None, now: datetime) -> N
             ("failed in", _failed_in(look)),
             ("to be aborted", instance.abort),
             ("due", _due(look, known, now)),
-            ("waits for", _waits(look.instance.needs, look.questions)),
+            ("waits for", _waits(instance.needs, look.questions)),
             ("owner", instance.owner),
             ("if its process dies", _if_it_dies(look, known)),
             ("message", instance.head_id),
@@ -164,25 +140,88 @@ def print_look(look: InstanceView, known: KnownClass | None, now: datetime) -> N
     )
     state = look.failed or look.head
     if state is not None:
-        _print_part(f"fields of {state.function}", pretty(read_exactly(state.payload_json)))
+        print_part(f"fields of {state.function}", pretty(read_exactly(state.payload_json)))
     if look.failed is not None and "\n" in (look.failed.reason or ""):
-        _print_part("trace", "\n".join(map(plain, (look.failed.reason or "").split("\n"))))
+        print_part("trace", "\n".join(map(plain, (look.failed.reason or "").split("\n"))))
     if look.history:
-        _print_part("history")
+        print_part("history")
         print_table(_HISTORY, [_cells(each, now) for each in look.history])
     if look.children:
-        _print_part("called")
+        print_part("called")
         print_instances(look.children, now, None)
     if look.events:
-        _print_part("events")
+        print_part("events")
         print_events(look.events, now, without_subject=True)
 
 
-def _print_part(title: str, text: str = "") -> None:
-    out = console()
-    out.print(f"\n{title}", style="bold")
-    if text:
-        out.print(Text(text), soft_wrap=True)
+class ActorEventLines:
+    """Events and turns as lines. The host's thread adds them, another prints: a slow terminal holds up no actor."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._waiting: deque[tuple[datetime, TurnResult | Event]] = deque()
+        self._left_out = 0
+        self._ends: Counter[str] = Counter()
+
+    def on_done(self, done: TurnResult) -> None:
+        if done.planned is None:
+            self._ends["failed" if _failure(done) is not None else "ended"] += 1
+        self._add(done)
+
+    def on_event(self, event: Event) -> None:
+        if event.kind in SHOWN_EVENTS:
+            self._add(event)
+
+    def _add(self, what: TurnResult | Event) -> None:
+        if len(self._waiting) < MOST_KEPT:
+            self._waiting.append((datetime.now(UTC), what))
+        else:
+            self._left_out += 1
+
+    def show(self) -> None:
+        """Print what has come since the last time."""
+        at = datetime.now(UTC)
+        for number in range(len(self._waiting)):
+            at, each = self._waiting.popleft()
+            if self._as_json:
+                print_json({"at": at, **_item(each)})
+            elif number < MOST_AT_ONCE:
+                _print_line(at, _words(each))
+            else:
+                self._left_out += 1
+        if self._left_out:
+            left_out, self._left_out = self._left_out, 0
+            if self._as_json:
+                print_json({"at": at, "kind": "left_out", "count": left_out})
+            else:
+                _print_line(at, f"… and {left_out:,} more")
+
+    def show_end(self) -> None:
+        self.show()
+        if not self._as_json:
+            _print_line(datetime.now(UTC), f"runs here: {self._ends['ended']:,} ended, {self._ends['failed']:,} failed")
+
+
+def last_words(reason: str | None) -> str:
+    """The exception at the end of a trace; any other reason in full."""
+    lines = (reason or "").rstrip().split("\n")
+    code = [number for number, line in enumerate(lines) if line.startswith("  ")]
+    return " ".join(lines[code[-1] + 1 :] if code and code[-1] + 1 < len(lines) else lines)
+
+
+def _phases_text(counts: Mapping[Phase, int]) -> str:
+    """Counts of the phases that occur, running ones first."""
+    return ", ".join(f"{counts[phase]:,} {phase}" for phase in Phase if counts.get(phase)) or "none"
+
+
+def _marked(state: Mapping[str, Any], first: str) -> str:
+    return f"{state['name']}{' (first)' if state['name'] == first else ''}"
+
+
+def _until(due: datetime | None, now: datetime) -> str:
+    if due is None:
+        return ""
+    return "now" if due <= now else age(due, now)
 
 
 def _if_it_dies(look: InstanceView, known: KnownClass | None) -> str | None:
@@ -225,8 +264,6 @@ def _waits(needs: int, questions: Sequence[OpenRequest]) -> str | None:
 
 
 def _question(question: OpenRequest) -> str:
-    from towpath.actors.instance import name_of
-
     whose = "deleted" if question.inbox is None else f"{name_of(question.inbox)}, {question.state}"
     return f"{question.id} ({whose})"
 
@@ -247,63 +284,7 @@ def _cells(message: Message, now: datetime) -> list[object]:
     return [sent, ended if is_over else None, function, message.state, message.attempts, message.id, reason]
 
 
-MOST_KEPT = 10_000
-MOST_AT_ONCE = 30  # lines a person is shown of one moment; the rest is counted
-
-_OF_ACTORS = ("ACTOR_", "SCHEDULE_", "SERVICE_", "SPAWNED_", "PROCESS_SPAWNED", "PROCESS_DIED")
-# A failure is told with the last state of its run.
-SHOWN_EVENTS = frozenset(kind for kind in EventKind if kind.name.startswith(_OF_ACTORS)) - {EventKind.ACTOR_FAILED}
-
-
-class ActorEventLines:
-    """Filled by the host's thread, printed by another one: a slow terminal holds up no actor."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-        self._waiting: deque[tuple[datetime, TurnResult | Event]] = deque()
-        self._left_out = 0
-        self._ends: Counter[str] = Counter()
-
-    def on_done(self, done: TurnResult) -> None:
-        if done.planned is None:
-            self._ends["failed" if _failure(done) is not None else "ended"] += 1
-        self._add(done)
-
-    def on_event(self, event: Event) -> None:
-        if event.kind in SHOWN_EVENTS:
-            self._add(event)
-
-    def _add(self, what: TurnResult | Event) -> None:
-        if len(self._waiting) < MOST_KEPT:
-            self._waiting.append((datetime.now(UTC), what))
-        else:
-            self._left_out += 1
-
-    def show(self) -> None:
-        """Print what has come since the last time."""
-        at = datetime.now(UTC)
-        for number in range(len(self._waiting)):
-            at, each = self._waiting.popleft()
-            if self._as_json:
-                print_json({"at": at, **_item(each)})
-            elif number < MOST_AT_ONCE:
-                _print(at, _words(each))
-            else:
-                self._left_out += 1
-        if self._left_out:
-            left_out, self._left_out = self._left_out, 0
-            if self._as_json:
-                print_json({"at": at, "kind": "left_out", "count": left_out})
-            else:
-                _print(at, f"… and {left_out:,} more")
-
-    def show_end(self) -> None:
-        self.show()
-        if not self._as_json:
-            _print(datetime.now(UTC), f"runs here: {self._ends['ended']:,} ended, {self._ends['failed']:,} failed")
-
-
-def _print(at: datetime, words: str) -> None:
+def _print_line(at: datetime, words: str) -> None:
     console().print(f"{at:%H:%M:%S}  {plain(words)}", no_wrap=True, overflow="ellipsis", crop=True)
 
 
@@ -334,7 +315,7 @@ def _result(done: TurnResult) -> str:
 
 
 def _failure(done: TurnResult) -> str | None:
-    """Why a run that is over has failed; none when it has not."""
+    """Why a finished run has failed; None if it has not."""
     if done.work.message.function == "Failed":
         return str(done.work.message.payload["reason"])
     return None if done.reason is None else f"its clean-up failed: {last_words(done.reason)}"

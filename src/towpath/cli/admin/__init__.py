@@ -1,1 +1,1 @@
-"""`init`, `schema`, `doctor`, `maintenance`, `notify`."""
+"""`towpath init`, `schema`, `doctor`, `maintenance` and `notify`: setting a machine up and keeping it in order."""

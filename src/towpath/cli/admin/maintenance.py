@@ -9,6 +9,7 @@ import typer
 from towpath.cli.context import open_runtime
 from towpath.cli.options import AsJson, Who, Why
 from towpath.cli.output import Column, age, print_json, print_table, size_text
+from towpath.core.clock import to_datetime
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,7 +33,6 @@ _COLUMNS = (
 def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
     """What can be cleaned, with its size, and when somebody did so last."""
     from towpath.admin.maintenance import Maintenance, cleaning_item
-    from towpath.core.clock import to_datetime
 
     with open_runtime(ctx) as runtime:
         found = Maintenance(runtime).list()

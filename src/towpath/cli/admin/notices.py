@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.context import open_runtime
 from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit
-from towpath.cli.output import Column, age, print_json, print_older, print_table, short_time
+from towpath.cli.output import Column, age, cut, print_done, print_json, print_older, print_table, short_time
+from towpath.core.clock import to_datetime
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from towpath.notify.model import StoredNotice, TargetDelivery
-    from towpath.notify.service import NotificationTarget
+    from towpath.notify.model import TargetDelivery
 
 
 app = typer.Typer(help="Notifications by webhook and e-mail.", no_args_is_help=True)
@@ -45,17 +45,16 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """The targets in the settings and whether they are reached, and the notices, the newest first."""
-    from towpath.core.clock import to_datetime
+    from towpath.operations.catalog import target_item
 
     with open_runtime(ctx) as runtime:
         targets, deliveries = runtime.notify.targets(), runtime.notify.deliveries()
         found = runtime.notify.page(limit=limit + 1, before=before)
         now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = page[-1].seq if len(found) > limit else None
+    page, cursor = cut(found, limit)
     if as_json:
-        shown = {"items": [_item(each) for each in page], "next": cursor}
-        print_json({"targets": [_target(each, deliveries[each.name]) for each in targets], **shown})
+        shown = {"items": [asdict(each) for each in page], "next": cursor}
+        print_json({"targets": [target_item(each, deliveries[each.name]) for each in targets], **shown})
         return
     said = {name: _said(each, now) for name, each in deliveries.items()}
     print_table(_TARGETS, [[each.name, each.way, each.to, " ".join(each.kinds), said[each.name]] for each in targets])
@@ -77,14 +76,11 @@ def try_(
     """Send one message for trial to a target, at once, and say whether it was taken."""
     with open_runtime(ctx) as runtime:
         message_id = runtime.notify.try_out(target)
-    if as_json:
-        print_json({"target": target, "id": message_id})
-    else:
-        typer.echo(f"{target} has taken message {message_id}")
+    print_done({"target": target, "id": message_id}, f"{target} has taken message {message_id}", as_json)
 
 
 def _said(found: TargetDelivery, now: datetime) -> str:
-    """Whether a target is reached, for people."""
+    """Whether notices reach the target, in words."""
     if found.tries:
         again = "is tried now" if found.next_try_at is None else f"next in {age(now, max(now, found.next_try_at))}"
         return f"failing: {found.tries} {'try' if found.tries == 1 else 'tries'}, {again}: {found.error or ''}"
@@ -93,23 +89,3 @@ def _said(found: TargetDelivery, now: datetime) -> str:
     if found.waiting:
         return f"waiting: {found.waiting}, which towpath desk run delivers"
     return "nothing yet" if found.delivered_at is None else f"delivered {age(found.delivered_at, now)} ago"
-
-
-def _target(target: NotificationTarget, found: TargetDelivery) -> dict[str, Any]:
-    about = {"name": target.name, "way": target.way, "to": target.to, "kinds": list(target.kinds)}
-    return {**about, "delivery": asdict(found)}
-
-
-def _item(notice: StoredNotice) -> dict[str, Any]:
-    return {
-        "seq": notice.seq,
-        "kind": notice.kind,
-        "subject": notice.subject,
-        "title": notice.title,
-        "data": notice.data,
-        "times": notice.times,
-        "state": notice.state,
-        "at": notice.at,
-        "last_at": notice.last_at,
-        "handed_at": notice.handed_at,
-    }

@@ -1,1 +1,1 @@
-"""Commands for data sets and complaints."""
+"""`towpath data-set` and `complaint`: what runs have made, and what readers say about it."""

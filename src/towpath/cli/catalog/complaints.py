@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.context import UsageError, open_runtime
-from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit, Who, Why
-from towpath.cli.output import Column, age, print_fields, print_json, print_older, print_table, time_and_age
+from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit, Who, Why, parse_state
+from towpath.cli.output import (
+    Column,
+    age,
+    cut,
+    print_done,
+    print_fields,
+    print_json,
+    print_older,
+    print_table,
+    time_and_age,
+)
+from towpath.core.clock import to_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from towpath.catalog.complaints.store import Complaint, ComplaintState
-    from towpath.runtime import Runtime
+    from towpath.catalog.complaints.store import Complaint
 
 
 app = typer.Typer(help="Complaints of readers about documents.", no_args_is_help=True)
@@ -56,15 +66,14 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Complaints, the newest first."""
-    from towpath.core.clock import to_datetime
+    from towpath.catalog.complaints.store import ComplaintState
     from towpath.operations.catalog import complaint_item
 
-    wanted = None if state is None else named_state(state)
+    wanted = parse_state(ComplaintState, state, "a complaint")
     with open_runtime(ctx) as runtime:
         found = runtime.complaints.list(state=wanted, limit=limit + 1, before=before)
         now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = page[-1].seq if len(found) > limit else None
+    page, cursor = cut(found, limit)
     if as_json:
         print_json({"items": [complaint_item(each) for each in page], "next": cursor})
         return
@@ -75,7 +84,6 @@ def list_(
 @app.command()
 def show(ctx: typer.Context, number: Number, as_json: AsJson = False) -> None:
     """One complaint: what was said, which record it is about, and what was done."""
-    from towpath.core.clock import to_datetime
     from towpath.operations.catalog import complaint_item
 
     with open_runtime(ctx) as runtime:
@@ -107,10 +115,7 @@ def add(
 
     with open_runtime(ctx) as runtime:
         made = runtime.complaints.make(NewComplaint(target, document, text, contact, flow), who=who)
-    if as_json:
-        print_json(complaint_item(made))
-    else:
-        typer.echo(f"complaint {made.number} is written down; {_about_record(made)}")
+    print_done(complaint_item(made), f"complaint {made.number} is written down; {_about_record(made)}", as_json)
 
 
 @app.command()
@@ -138,42 +143,26 @@ def act(
     `dismiss` needs --reply; `block` makes a rule for the key of its record, and needs --until; `re-run` sends its
     record to its topic again, where it counts as a new one.
     """
+    from towpath.blocks.rule import BlockAction
     from towpath.operations.catalog import complaint_item
 
     with open_runtime(ctx) as runtime:
+        complaints = runtime.complaints
         match what:
             case ComplaintAction.TAKE:
-                done = runtime.complaints.take(number, who=who, why=why)
+                done = complaints.take(number, who=who, why=why)
             case ComplaintAction.LINK:
-                done = runtime.complaints.link(number, *place_of(record), who=who, why=why)
+                done = complaints.link(number, *place_of(record), who=who, why=why)
             case ComplaintAction.DISMISS:
-                done = runtime.complaints.dismiss(number, reply=reply or "", who=who, why=why)
+                done = complaints.dismiss(number, reply=reply or "", who=who, why=why)
             case ComplaintAction.BLOCK:
-                done = _block(runtime, number, until, refuse, approved_by, reply, who, why)
+                action = BlockAction.REFUSE if refuse else BlockAction.IGNORE
+                done = complaints.block(
+                    number, until=end_of(until), action=action, approved_by=approved_by, reply=reply, who=who, why=why
+                )
             case ComplaintAction.RERUN:
-                done = runtime.complaints.rerun(number, who=who, why=why, reply=reply)
-    if as_json:
-        print_json(complaint_item(done))
-    else:
-        typer.echo(_told(done))
-
-
-def _block(
-    runtime: Runtime,
-    number: int,
-    until: str | None,
-    refuse: bool,
-    approved_by: str | None,
-    reply: str | None,
-    who: str,
-    why: str,
-) -> Complaint:
-    from towpath.blocks.rule import BlockAction
-
-    action = BlockAction.REFUSE if refuse else BlockAction.IGNORE
-    return runtime.complaints.block(
-        number, until=end_of(until), action=action, approved_by=approved_by, reply=reply, who=who, why=why
-    )
+                done = complaints.rerun(number, who=who, why=why, reply=reply)
+    print_done(complaint_item(done), _told(done), as_json)
 
 
 def end_of(until: str | None) -> str:
@@ -184,23 +173,12 @@ def end_of(until: str | None) -> str:
 
 
 def place_of(record: str | None) -> tuple[str, int, int]:
-    """`TOPIC/PARTITION/OFFSET` as the three."""
+    """Split TOPIC/PARTITION/OFFSET into its three parts."""
     topic, _, rest = (record or "").partition("/")
     partition, _, offset = rest.partition("/")
     if not topic or not partition.isdigit() or not offset.isdigit():
         raise UsageError("link: say which record: --record TOPIC/PARTITION/OFFSET")
     return topic, int(partition), int(offset)
-
-
-def named_state(text: str) -> ComplaintState:
-    """The option `--state`."""
-    from towpath.catalog.complaints.store import ComplaintState
-    from towpath.errors import BadValue
-
-    try:
-        return ComplaintState(text)
-    except ValueError:
-        raise BadValue(f"--state {text}: a complaint is {', '.join(ComplaintState)}") from None
 
 
 def _told(done: Complaint) -> str:

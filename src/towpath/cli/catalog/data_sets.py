@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.context import open_runtime
-from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit, Who, Why, confirm
-from towpath.cli.output import Column, age, print_fields, print_json, print_older, print_table, size_text, time_and_age
+from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit, Who, Why, YesOrY, confirm, parse_state
+from towpath.cli.output import (
+    Column,
+    age,
+    cut,
+    print_done,
+    print_fields,
+    print_json,
+    print_older,
+    print_table,
+    size_text,
+    time_and_age,
+)
+from towpath.core.clock import to_datetime
 from towpath.core.exact_json import to_json
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from towpath.catalog import DataSet, DataSetState
+    from towpath.catalog import DataSet
 
 
 app = typer.Typer(help="See what runs have made, and delete it.", no_args_is_help=True)
@@ -46,15 +58,14 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Data sets, the newest first."""
-    from towpath.core.clock import to_datetime
+    from towpath.catalog import DataSetState
     from towpath.operations.catalog import data_set_item
 
-    wanted = None if state is None else named_state(state)
+    wanted = parse_state(DataSetState, state, "a data set")
     with open_runtime(ctx) as runtime:
         found = runtime.data_sets.list(kind=kind, subject=about, state=wanted, before=before, limit=limit + 1)
         now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = page[-1].seq if len(found) > limit else None
+    page, cursor = cut(found, limit)
     if as_json:
         print_json({"items": [data_set_item(each) for each in page], "next": cursor})
         return
@@ -65,7 +76,6 @@ def list_(
 @app.command()
 def show(ctx: typer.Context, data_set: Id, as_json: AsJson = False) -> None:
     """One data set: where it is, what it was made from, and what was made from it."""
-    from towpath.core.clock import to_datetime
     from towpath.operations.catalog import lineage_item
 
     with open_runtime(ctx) as runtime:
@@ -87,7 +97,7 @@ def delete(
     data_set: Id,
     why: Why,
     who: Who = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOrY = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove all that a data set is. Its row stays for a while, as deleted. One that is in use is refused."""
@@ -98,21 +108,7 @@ def delete(
         if not yes:
             confirm(f"delete {found.kind} {found.id} at {found.place}?", "nothing was deleted")
         gone = runtime.data_sets.delete(data_set, who=who, why=why)
-    if as_json:
-        print_json(data_set_item(gone))
-    else:
-        typer.echo(f"{gone.kind} {gone.id} is deleted: nothing is left at {gone.place}")
-
-
-def named_state(text: str) -> DataSetState:
-    """The option `--state`."""
-    from towpath.catalog import DataSetState
-    from towpath.errors import BadValue
-
-    try:
-        return DataSetState(text)
-    except ValueError:
-        raise BadValue(f"--state {text}: a data set is {', '.join(DataSetState)}") from None
+    print_done(data_set_item(gone), f"{gone.kind} {gone.id} is deleted: nothing is left at {gone.place}", as_json)
 
 
 def _cells(found: DataSet, now: datetime) -> list[object]:

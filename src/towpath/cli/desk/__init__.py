@@ -1,1 +1,1 @@
-"""Commands for the desk and lanes."""
+"""`towpath desk` and `lane`: what has failed in flows, and what is done about it."""

@@ -1,7 +1,4 @@
-"""How one case looks: all that is known of it, with nothing in it that could move a terminal's cursor.
-
-How cases look in a list, and what is said after a change.
-"""
+"""How cases look, in a list and one whole, and what is said after a change. No text of theirs can move a cursor."""
 
 from __future__ import annotations
 
@@ -34,15 +31,7 @@ from towpath.desk.edits import CHANGES
 from towpath.desk.groups.model import happened
 from towpath.flow.failures import MEANINGS, ErrorCode
 from towpath.flow.records.errors import PREFIX
-from towpath.operations.cases import (
-    attempt_item,
-    case_item,
-    done_item,
-    edit_item,
-    group_item,
-    headers_item,
-    text_or_base64,
-)
+from towpath.operations.cases import case_view
 
 if TYPE_CHECKING:
     from towpath.desk.actions.service import ActionResult
@@ -52,21 +41,20 @@ SHOWN_BYTES = 16 << 10
 _BYTES_A_LINE = 16
 _BINARY_LINES = 8
 
-
-def view_item(view: CaseView) -> dict[str, Any]:
-    """For programs."""
-    return {
-        **case_item(view.case),
-        **text_or_base64("value", view.value),
-        "headers": headers_item(view.headers),
-        "is_masked": view.is_masked,
-        "group": group_item(view.group),
-        "attempts_made": [attempt_item(each) for each in view.attempts],
-        "edits": [
-            {**edit_item(each.edit), "changes": [change._asdict() for change in each.changes]} for each in view.edits
-        ],
-        "history": [done_item(each) for each in view.history],
-    }
+_COLUMNS = (
+    Column("case", right=True, whole=True),
+    Column("state", whole=True),
+    Column("group", right=True, whole=True),
+    Column("flow"),
+    Column("code", right=True, whole=True),
+    Column("step"),
+    Column("what happened"),
+    Column("tries", right=True, whole=True, from_width=100),
+    Column("failed", right=True, whole=True),
+    Column("record", from_width=120),
+    Column("for", from_width=100),
+    Column("failed (UTC)", whole=True, from_width=140),
+)
 
 
 def print_case(view: CaseView, now: datetime) -> None:
@@ -77,6 +65,60 @@ def print_case(view: CaseView, now: datetime) -> None:
     for each in view.edits:
         _print_edit(each, now)
     _print_history(view.history, now)
+
+
+def print_cases(cases: Sequence[Case], now: datetime, cursor: int | None, nothing: str = "no case matches") -> None:
+    rows = [
+        [
+            case.seq,
+            case.state,
+            case.group_id,
+            case.flow,
+            case.code,
+            case.step,
+            happened(case.exception, case.message),
+            case.attempts,
+            age(case.failed_at, now),
+            case.input,
+            case.assignee,
+            short_time(case.failed_at, now),
+        ]
+        for case in cases
+    ]
+    print_table(_COLUMNS, rows)
+    if not rows:
+        console().print(nothing, style="dim")
+    print_older(cursor)
+
+
+def say_performed(done: ActionResult, what: str, as_json: bool, named: Sequence[Case]) -> None:
+    """Print which of the named cases were changed, which were refused, and why."""
+    if as_json:
+        print_json({"done": [case.id for case in done.done], "refused": dict(done.refused)})
+        return
+    if done.done:
+        numbers = ", ".join(str(case.seq) for case in done.done)
+        typer.echo(f"{what}: {'case' if len(done.done) == 1 else 'cases'} {numbers}")
+    seqs = {case.id: case.seq for case in named}
+    for case_id, why in done.refused.items():
+        console().print(f"not case {seqs.get(case_id, case_id)}: {plain(why)}", style="red", soft_wrap=True)
+
+
+def print_changes(changes: Iterable[BodyDifference]) -> None:
+    """Print the differences: before in red, after in green."""
+    for change in changes:
+        if change.before is not None:
+            console().print(f"- {plain(change.path)}: {plain(change.before)}", style="red", soft_wrap=True)
+        if change.after is not None:
+            console().print(f"+ {plain(change.path)}: {plain(change.after)}", style="green", soft_wrap=True)
+
+
+def view_item(view: CaseView) -> dict[str, Any]:
+    """A case with everything about it, as JSON has it."""
+    item = case_view(view)
+    del item["seen"]
+    item["group"] = item.pop("of_group")  # in place of the group's number
+    return item
 
 
 def _fields(case: Case, view: CaseView, now: datetime) -> list[tuple[str, object]]:
@@ -108,7 +150,7 @@ def _fields(case: Case, view: CaseView, now: datetime) -> list[tuple[str, object
 
 def _print_attempts(view: CaseView, now: datetime) -> None:
     for each in view.attempts:
-        _head(f"attempt {each.attempt}, {time_and_age(each.failed_at, now)}")
+        _heading(f"attempt {each.attempt}, {time_and_age(each.failed_at, now)}")
         console().print(
             plain(f"code {each.code} in {each.step}: {happened(each.exception, each.message)}"), soft_wrap=True
         )
@@ -120,18 +162,17 @@ def _print_body(case: Case, view: CaseView) -> None:
     if view.value is None:
         return
     edited = "" if case.edit == 0 else f", edit {case.edit}"
-    _head(f"body{edited}, {len(view.value):,} bytes" + (", some fields hidden" if view.is_masked else ""))
+    _heading(f"body{edited}, {len(view.value):,} bytes" + (", some fields hidden" if view.is_masked else ""))
     for name, value in view.headers:
         if name.startswith(PREFIX):
             continue  # ours; what they say stands above
         console().print(plain(f"header {name}: {_text(value or b'')}"), style="dim", soft_wrap=True)
-    for line in shown_body(view.value):
+    for line in _shown_body(view.value):
         console().print(line, soft_wrap=True)
 
 
-def shown_body(value: bytes) -> Iterable[str]:
-    """The body for people: JSON over several lines, text as it is, bytes as hexadecimal; never more than a screenful
-    or two."""
+def _shown_body(value: bytes) -> Iterable[str]:
+    """JSON over several lines, text as it is, bytes as hexadecimal; never more than a screenful or two."""
     cut = value[:SHOWN_BYTES]
     more = len(value) - len(cut)
     try:
@@ -162,17 +203,8 @@ def _hexadecimal(value: bytes) -> Iterable[str]:
 def _print_edit(view: EditView, now: datetime) -> None:
     edit = view.edit
     decided = "" if edit.decided_by in (None, edit.who) else f", decided by {edit.decided_by}"
-    _head(f"edit {edit.edit}, {edit.state}, by {edit.who}{decided}, {time_and_age(edit.made_at, now)}: {edit.why}")
+    _heading(f"edit {edit.edit}, {edit.state}, by {edit.who}{decided}, {time_and_age(edit.made_at, now)}: {edit.why}")
     print_changes(view.changes)
-
-
-def print_changes(changes: Iterable[BodyDifference]) -> None:
-    """What differs, before in red and after in green."""
-    for change in changes:
-        if change.before is not None:
-            console().print(f"- {plain(change.path)}: {plain(change.before)}", style="red", soft_wrap=True)
-        if change.after is not None:
-            console().print(f"+ {plain(change.path)}: {plain(change.after)}", style="green", soft_wrap=True)
 
 
 def _print_history(history: Iterable[HistoryRow], now: datetime) -> None:
@@ -184,11 +216,11 @@ def _print_history(history: Iterable[HistoryRow], now: datetime) -> None:
 
 
 def _more(data: dict[str, Any]) -> str:
-    """Without what an edit has changed: that stands with the edit."""
+    """The data of a history row, without the changes of an edit: those are printed with the edit."""
     return json.dumps(shown) if (shown := {name: each for name, each in data.items() if name != CHANGES}) else ""
 
 
-def _head(text: str) -> None:
+def _heading(text: str) -> None:
     typer.echo()
     console().print(plain(text), style="bold", soft_wrap=True)
 
@@ -198,60 +230,3 @@ def _text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError:
         return value[:60].hex(" ")
-
-
-_COLUMNS = (
-    Column("case", right=True, whole=True),
-    Column("state", whole=True),
-    Column("group", right=True, whole=True),
-    Column("flow"),
-    Column("code", right=True, whole=True),
-    Column("step"),
-    Column("what happened"),
-    Column("tries", right=True, whole=True, from_width=100),
-    Column("failed", right=True, whole=True),
-    Column("record", from_width=120),
-    Column("for", from_width=100),
-    Column("failed (UTC)", whole=True, from_width=140),
-)
-
-
-def counted(cases: int) -> str:
-    return "1 case" if cases == 1 else f"{cases:,} cases"
-
-
-def print_cases(cases: Sequence[Case], now: datetime, cursor: int | None, nothing: str = "no case matches") -> None:
-    rows = [
-        [
-            case.seq,
-            case.state,
-            case.group_id,
-            case.flow,
-            case.code,
-            case.step,
-            happened(case.exception, case.message),
-            case.attempts,
-            age(case.failed_at, now),
-            case.input,
-            case.assignee,
-            short_time(case.failed_at, now),
-        ]
-        for case in cases
-    ]
-    print_table(_COLUMNS, rows)
-    if not rows:
-        console().print(nothing, style="dim")
-    print_older(cursor)
-
-
-def say_performed(done: ActionResult, what: str, as_json: bool, named: Sequence[Case]) -> None:
-    """What was done to which of those that were named, and what was refused and why."""
-    if as_json:
-        print_json({"done": [case.id for case in done.done], "refused": dict(done.refused)})
-        return
-    if done.done:
-        numbers = ", ".join(str(case.seq) for case in done.done)
-        typer.echo(f"{what}: {'case' if len(done.done) == 1 else 'cases'} {numbers}")
-    seqs = {case.id: case.seq for case in named}
-    for case_id, why in done.refused.items():
-        console().print(f"not case {seqs.get(case_id, case_id)}: {plain(why)}", style="red", soft_wrap=True)

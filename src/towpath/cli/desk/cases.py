@@ -1,9 +1,4 @@
-"""`towpath desk`: looking at what has failed.
-
-`towpath desk export`: cases with their bodies, as JSON lines or CSV.
-
-`towpath desk edit`: change the copy of a record that goes out next.
-"""
+"""`towpath desk`: looking at what has failed, exporting it, and editing the copy of a record that goes out next."""
 
 from __future__ import annotations
 
@@ -15,17 +10,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from towpath.cli.context import UsageError, open_runtime
-from towpath.cli.desk.options import CaseFilterOptions, CaseName, Cases, Flow, Masked, found_cases, masks_of
-from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit, Who, Why, spread
-from towpath.cli.output import print_json
+from towpath.cli.desk.options import (
+    CaseFilterOptions,
+    CaseName,
+    Cases,
+    Flow,
+    Masked,
+    desk_state,
+    found_cases,
+    masks_of,
+)
+from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit, TextCursor, Who, Why, read_argument, spread
+from towpath.cli.output import cut, plain, print_done, print_json
+from towpath.cli.topics.lines import to_line
+from towpath.core.clock import to_datetime
+from towpath.core.exact_json import Exact
+from towpath.errors import BadEdit
 
 if TYPE_CHECKING:
     from towpath.desk.case_queries import CaseView
     from towpath.desk.edits import EditResult
-    from towpath.flow.flow import Flow as flow_Flow
 
 
 app = typer.Typer(help="Look at what has failed in flows, and settle it.", no_args_is_help=True)
+
+EditNumber = Annotated[int, typer.Argument(metavar="EDIT", min=1, show_default=False, help="The number of the edit.")]
 
 
 @app.command("list")
@@ -41,7 +50,6 @@ def list_(
 ) -> None:
     """Cases that are not settled, the newest first."""
     from towpath.cli.desk.case_views import print_cases
-    from towpath.core.clock import to_datetime
     from towpath.desk.cases.model import LIVE
     from towpath.operations.cases import case_item
 
@@ -74,9 +82,7 @@ def show(
 ) -> None:
     """One case: what happened to it and when, the body that goes out next, edits and history."""
     from towpath.cli.desk.case_views import print_case, view_item
-    from towpath.cli.topics.lines import to_line
     from towpath.cli.topics.views import print_record
-    from towpath.core.clock import to_datetime
 
     with open_runtime(ctx) as runtime:
         desk = runtime.desk
@@ -87,8 +93,6 @@ def show(
             save.write_bytes(desk.cases.body(view.case.id, masks=masks) or b"")
         now = to_datetime(runtime.database.now())
     if as_json:
-        from towpath.core.exact_json import Exact
-
         print_json(view_item(view) | ({"record": Exact(to_line(found)) if found else None} if record else {}))
         return
     print_case(view, now)
@@ -108,23 +112,20 @@ def groups(
         str | None, typer.Option(metavar="STATE", help="Only new, ongoing, resolved, archived or regressed.")
     ] = None,
     limit: Limit = DEFAULT_ROWS,
-    before: Annotated[
-        str | None, typer.Option(metavar="CURSOR", help="Go on where a list ended: the cursor that it printed.")
-    ] = None,
+    before: TextCursor = None,
     as_json: AsJson = False,
 ) -> None:
     """Groups of cases of one cause, the one with the newest error first."""
-    from towpath.cli.desk.group_views import cursor_of, group_state, print_groups, read_cursor
-    from towpath.core.clock import to_datetime
+    from towpath.cli.desk.group_views import cursor_of, print_groups, read_cursor
+    from towpath.desk.groups.model import GroupState
     from towpath.operations.cases import group_item
 
-    wanted = None if state is None else group_state(state)
+    wanted = None if state is None else desk_state(GroupState, state, "a group")
     mark = None if before is None else read_cursor(before)
     with open_runtime(ctx) as runtime:
         found = runtime.desk.groups.page(flow=flow, state=wanted, limit=limit + 1, before=mark)
         now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = cursor_of(page[-1]) if len(found) > limit else None
+    page, cursor = cut(found, limit, cursor_of)
     if as_json:
         print_json({"items": [group_item(group) for group in page], "next": cursor})
     else:
@@ -166,16 +167,6 @@ def export(
             file.writelines(lines)
 
 
-def safe(line: str) -> str:
-    """On a terminal nothing that could move its cursor; in a pipe as it is."""
-    from towpath.cli.output import plain
-
-    return f"{plain(line.rstrip(chr(10)))}\n" if sys.stdout.isatty() else line
-
-
-EditNumber = Annotated[int, typer.Argument(metavar="EDIT", min=1, show_default=False, help="The number of the edit.")]
-
-
 @app.command()
 def edit(
     ctx: typer.Context,
@@ -203,12 +194,14 @@ def edit(
     as_json: AsJson = False,
 ) -> None:
     """Change the body that goes out next; the record itself is kept. Without options it opens your editor."""
+    from towpath.flow.flow import find_flow
+
     ways = sum((value is not None, bool(set_), original))
     if ways > 1:
         raise UsageError("--value, --set and --original: one of them")
     if ways == 0 and not sys.stdin.isatty():
         raise UsageError("say what to change: --value, --set or --original")
-    code = None if flow is None else _flow(flow)
+    code = None if flow is None else find_flow(flow).flow
     with open_runtime(ctx) as runtime:
         desk = runtime.desk
         view = desk.cases.show(desk.cases.find(case).id)
@@ -246,34 +239,25 @@ def refuse(
     _say_decided(found.id, found.seq, edit, "refused", as_json)
 
 
+def safe(line: str) -> str:
+    """The line without control characters for a terminal; unchanged for a pipe."""
+    return f"{plain(line.rstrip(chr(10)))}\n" if sys.stdout.isatty() else line
+
+
 def changed_body(
     case: int, body: bytes | None, value: str | None, set_: list[str] | None
 ) -> AbstractContextManager[bytes]:
-    """The new body of a case: the whole one, or the old one with changes, which the editor makes without options."""
+    """The new body of a case: as given, or the old one with fields set, or as changed in the editor."""
     from towpath.cli.interactive import edited_text
     from towpath.desk.edit_body import with_fields
 
     if value is not None:
-        return nullcontext(_read(value))
+        return nullcontext(read_argument(value))
     if body is None:
-        from towpath.errors import BadEdit
-
         raise BadEdit(f"case {case} has no body: there is nothing to change")
     if set_:
         return nullcontext(with_fields(body, [_pair(each) for each in set_]))
     return edited_text(body)
-
-
-def _read(given: str) -> bytes:
-    if given == "-":
-        return sys.stdin.buffer.read()
-    if not given.startswith("@"):
-        return given.encode()
-    try:
-        with open(given[1:], "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise UsageError(f"cannot read {given[1:]}: {error.strerror}") from error
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -281,12 +265,6 @@ def _pair(text: str) -> tuple[str, str]:
     if not sign or not path:
         raise UsageError(f"--set {text!r} is not PATH=JSON")
     return path, value
-
-
-def _flow(target: str) -> flow_Flow:
-    from towpath.flow.flow import find_flow
-
-    return find_flow(target).flow
 
 
 def _say(view: CaseView, done: EditResult | None, as_json: bool, replay: bool) -> None:
@@ -313,7 +291,4 @@ def _say(view: CaseView, done: EditResult | None, as_json: bool, replay: bool) -
 
 
 def _say_decided(id: str, seq: int, edit: int, what: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"id": id, "edit": edit, "state": what})
-    else:
-        typer.echo(f"edit {edit} of case {seq} is {what}")
+    print_done({"id": id, "edit": edit, "state": what}, f"edit {edit} of case {seq} is {what}", as_json)

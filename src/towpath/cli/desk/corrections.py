@@ -1,7 +1,4 @@
-"""`towpath desk correct`: learned corrections, looked at.
-
-`towpath desk correct`: learning, and turning rules on and off.
-"""
+"""`towpath desk correct`: learned corrections: looking at them, learning, and turning rules on and off."""
 
 from __future__ import annotations
 
@@ -10,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.context import UsageError, open_runtime
-from towpath.cli.desk.changes import ActionOptions, ActionRequest
-from towpath.cli.desk.options import CaseFilterOptions, CaseName, Cases, Masked, masks_of
+from towpath.cli.desk.changes import ActionOptions, carry_out
+from towpath.cli.desk.options import CaseFilterOptions, CaseName, Cases, Flow, Masked, masks_of
+from towpath.cli.flows.commands import FlowName
 from towpath.cli.options import AsJson, Who, Why, spread
-from towpath.cli.output import Column, print_fields, print_json, print_table
+from towpath.cli.output import Column, print_done, print_fields, print_json, print_table
 
 if TYPE_CHECKING:
-    from towpath.desk.corrections.model import CorrectionRule
+    from towpath.desk.corrections.model import CorrectionRule, RuleState
     from towpath.desk.corrections.proposer import Suggestion
     from towpath.desk.corrections.service import CorrectionReport, Evidence
     from towpath.desk.corrections.store import Touched
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Learned corrections: rules, suggestions, and how right they are.", no_args_is_help=True)
 
 RuleNumber = Annotated[int, typer.Argument(metavar="RULE", min=1, show_default=False, help="The rule's number.")]
-FlowName = Annotated[str, typer.Argument(metavar="FLOW", show_default=False, help="The flow's name.")]
 
 _RULES = (
     Column("rule", right=True),
@@ -72,24 +69,22 @@ _REPORT = (
 @app.command()
 def rules(
     ctx: typer.Context,
-    flow: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this flow.")] = None,
+    flow: Flow = None,
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help="Only those that are suggested, on, off or reverted.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rules, in the order in which they were found."""
-    from towpath.desk.corrections.model import RuleState
     from towpath.operations.cases import rule_item
 
-    if state is not None and state not in set(RuleState):
-        raise UsageError(f"--state {state}: it is {', '.join(RuleState)}")
+    wanted = parse_rule_state(state)
     with open_runtime(ctx) as runtime:
-        found = runtime.corrections.rules(flow, None if state is None else RuleState(state))
+        found = runtime.corrections.rules(flow, wanted)
     if as_json:
         print_json({"items": [rule_item(rule) for rule in found]})
     else:
-        print_rules(found)
+        _print_rules(found)
 
 
 @app.command()
@@ -108,7 +103,7 @@ def show(
     if as_json:
         print_json(rule_view(found, evidence, touched))
     else:
-        print_rule(found, evidence, touched)
+        _print_rule(found, evidence, touched)
 
 
 @app.command()
@@ -124,7 +119,7 @@ def suggest(ctx: typer.Context, case: CaseName, masked: Masked = False, as_json:
     if as_json:
         print_json(suggestions_item(found, suggestions, change))
         return
-    print_suggestions(suggestions)
+    _print_suggestions(suggestions)
     if isinstance(change, Doubt):
         typer.echo(f"Nothing is changed without asking: {change}.")
     else:
@@ -139,96 +134,7 @@ def report(ctx: typer.Context, flow: FlowName, as_json: AsJson = False) -> None:
     if as_json:
         print_json(found.to_json())
     else:
-        print_report(found)
-
-
-def print_rules(found: list[CorrectionRule]) -> None:
-    """For people."""
-    rows = [
-        (each.id, each.state, each.flow, each.text, each.support, each.confidence, each.right, each.wrong)
-        for each in found
-    ]
-    print_table(_RULES, rows)
-
-
-def print_rule(rule: CorrectionRule, evidence: list[Evidence], touched: list[Touched]) -> None:
-    print_fields(
-        (
-            ("rule", rule.id),
-            ("flow", rule.flow),
-            ("does", rule.text),
-            ("state", rule.state),
-            ("thresholds", f"{rule.support} records, confidence {rule.confidence:g}"),
-            ("since it is on", f"{rule.right} right, {rule.wrong} wrong"),
-        )
-    )
-    if evidence:
-        typer.echo("\nStrongest evidence")
-        print_table(_EVIDENCE, [(each.given, each.value, each.taken, each.edited) for each in evidence])
-    if touched:
-        typer.echo("\nChanged last")
-        print_touched(touched)
-
-
-def print_touched(touched: list[Touched]) -> None:
-    """What a rule has changed."""
-    rows = [
-        (one.case_id, one.field, one.before or "", one.after, one.verdict, one.state or "gone", one.input or "")
-        for one in touched
-    ]
-    print_table(_TOUCHED, rows)
-
-
-def print_suggestions(suggestions: list[Suggestion]) -> None:
-    """Field by field, the surest first."""
-    from towpath.desk.corrections.model import token
-
-    rows: list[tuple[object, ...]] = []
-    for each in suggestions:
-        doubt = "" if each.doubt is None else str(each.doubt)
-        if not each.changes:
-            rows.append((each.field, token(each.before), each.fault, "", "", "", doubt))
-        for change in each.changes:
-            said = f"{change.said}; {doubt}" if doubt else change.said
-            confidence = f"{change.confidence:.3f}"
-            rows.append(
-                (each.field, token(each.before), each.fault, token(change.after), confidence, change.rule_id, said)
-            )
-    print_table(_SUGGESTIONS, rows)
-
-
-def print_report(found: CorrectionReport) -> None:
-    """Of a flow and of each of its rules."""
-    rows = [
-        (
-            each.rule.id,
-            each.rule.text,
-            each.rule.state,
-            each.right,
-            each.wrong,
-            each.unknown,
-            _share(each.precision),
-            each.agreed,
-            each.differed,
-        )
-        for each in found.rules
-    ]
-    print_table(_REPORT, rows)
-    print_fields(
-        (
-            ("corrected without asking", found.corrected),
-            ("of these right", _share(found.precision)),
-            ("suggested where a person has edited", found.suggested),
-            ("of these the same", _share(found.agreement)),
-            ("nothing to suggest", found.abstained),
-            ("coverage", _share(found.coverage)),
-            ("abstention", _share(found.abstention)),
-        )
-    )
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
+        _print_report(found)
 
 
 @app.command()
@@ -266,7 +172,7 @@ def learn(
         typer.echo("There is no room for more counts: nothing new is learned for this flow.")
     if found.rules:
         typer.echo("\nNew rules, which only suggest until you turn them on: towpath desk correct on RULE --why …")
-        print_rules(list(found.rules))
+        _print_rules(list(found.rules))
 
 
 @app.command("apply")
@@ -283,14 +189,15 @@ def apply_(
     keep: Annotated[bool, typer.Option("--keep", help="Leave them on the desk; otherwise they are sent back.")] = False,
 ) -> None:
     """Change the records of open cases as rules say that are on, above their thresholds, and send them back."""
-    from towpath.desk.actions.actions import JobKind
-
-    arguments = {"rule": rule, "replays": not keep}
-    ActionRequest(ctx, cases, given, doing, why).carry_out(
-        JobKind.CORRECT,
-        lambda desk, ids, **by: desk.operate.correct(ids, rule=rule, replays=not keep, **by),
+    carry_out(
+        ctx,
+        "correct",
+        cases,
+        given,
+        doing=doing,
+        why=why,
         what="corrected" if keep else "corrected and sent back",
-        arguments=arguments,
+        arguments={"rule": rule, "replays": not keep},
     )
 
 
@@ -328,10 +235,7 @@ def off(ctx: typer.Context, rule: RuleNumber, why: Why, who: Who = "", as_json: 
 
     with open_runtime(ctx) as runtime:
         found = runtime.corrections.turn_off(rule, who=who, why=why)
-    if as_json:
-        print_json(rule_item(found))
-    else:
-        typer.echo(f"rule {rule} is off ({found.text})")
+    print_done(rule_item(found), f"rule {rule} is off ({found.text})", as_json)
 
 
 @app.command()
@@ -347,6 +251,104 @@ def revert(ctx: typer.Context, rule: RuleNumber, why: Why, who: Who = "", as_jso
         return
     typer.echo(f"rule {rule} is reverted ({found.rule.text}); it has changed {len(found.touched)} fields")
     if found.touched:
-        print_touched(list(found.touched))
+        _print_touched(list(found.touched))
     if found.taken_back:
         typer.echo(f"taken back before it went out: {len(found.taken_back)}")
+
+
+def parse_rule_state(text: str | None) -> RuleState | None:
+    """The option `--state`."""
+    from towpath.desk.corrections.model import RuleState
+
+    if text is not None and text not in set(RuleState):
+        raise UsageError(f"--state {text}: it is {', '.join(RuleState)}")
+    return None if text is None else RuleState(text)
+
+
+def _print_rules(found: list[CorrectionRule]) -> None:
+    """For people."""
+    rows = [
+        (each.id, each.state, each.flow, each.text, each.support, each.confidence, each.right, each.wrong)
+        for each in found
+    ]
+    print_table(_RULES, rows)
+
+
+def _print_rule(rule: CorrectionRule, evidence: list[Evidence], touched: list[Touched]) -> None:
+    print_fields(
+        (
+            ("rule", rule.id),
+            ("flow", rule.flow),
+            ("does", rule.text),
+            ("state", rule.state),
+            ("thresholds", f"{rule.support} records, confidence {rule.confidence:g}"),
+            ("since it is on", f"{rule.right} right, {rule.wrong} wrong"),
+        )
+    )
+    if evidence:
+        typer.echo("\nStrongest evidence")
+        print_table(_EVIDENCE, [(each.given, each.value, each.taken, each.edited) for each in evidence])
+    if touched:
+        typer.echo("\nChanged last")
+        _print_touched(touched)
+
+
+def _print_touched(touched: list[Touched]) -> None:
+    """What a rule has changed."""
+    rows = [
+        (one.case_id, one.field, one.before or "", one.after, one.verdict, one.state or "gone", one.input or "")
+        for one in touched
+    ]
+    print_table(_TOUCHED, rows)
+
+
+def _print_suggestions(suggestions: list[Suggestion]) -> None:
+    """Field by field, the surest first."""
+    from towpath.desk.corrections.model import token
+
+    rows: list[tuple[object, ...]] = []
+    for each in suggestions:
+        doubt = "" if each.doubt is None else str(each.doubt)
+        if not each.changes:
+            rows.append((each.field, token(each.before), each.fault, "", "", "", doubt))
+        for change in each.changes:
+            said = f"{change.said}; {doubt}" if doubt else change.said
+            confidence = f"{change.confidence:.3f}"
+            rows.append(
+                (each.field, token(each.before), each.fault, token(change.after), confidence, change.rule_id, said)
+            )
+    print_table(_SUGGESTIONS, rows)
+
+
+def _print_report(found: CorrectionReport) -> None:
+    """Of a flow and of each of its rules."""
+    rows = [
+        (
+            each.rule.id,
+            each.rule.text,
+            each.rule.state,
+            each.right,
+            each.wrong,
+            each.unknown,
+            _share(each.precision),
+            each.agreed,
+            each.differed,
+        )
+        for each in found.rules
+    ]
+    print_table(_REPORT, rows)
+    print_fields(
+        (
+            ("corrected without asking", found.corrected),
+            ("of these right", _share(found.precision)),
+            ("suggested where a person has edited", found.suggested),
+            ("of these the same", _share(found.agreement)),
+            ("nothing to suggest", found.abstained),
+            ("coverage", _share(found.coverage)),
+            ("abstention", _share(found.abstention)),
+        )
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"

@@ -1,9 +1,4 @@
-"""How groups of cases look: as rows, and one with why its cases are together.
-
-How bulk jobs look: as rows, one whole, and its items.
-
-Beginning a bulk job from the command line: the count first, then a question, then how far it is.
-"""
+"""How groups of cases and bulk jobs look, and how a bulk job is begun: the count first, then a question."""
 
 from __future__ import annotations
 
@@ -11,21 +6,21 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from towpath.cli.context import FAILED, UsageError, say
-from towpath.cli.desk.case_views import counted
 from towpath.cli.options import confirm
 from towpath.cli.output import (
     Column,
     age,
     console,
+    counted,
     plain,
     print_fields,
     print_json,
+    print_more,
     print_older,
     print_table,
     time_and_age,
@@ -33,19 +28,23 @@ from towpath.cli.output import (
 from towpath.cli.progress import RecordProgress
 from towpath.core.clock import to_datetime, to_micros
 from towpath.desk.actions.actions import JobKind
-from towpath.desk.actions.job_store import BulkJob, ItemState, JobItem, JobState
+from towpath.desk.actions.job_store import BulkJob, JobItem, JobState
 from towpath.desk.actions.jobs import JobView
 from towpath.desk.cases.model import CaseSelection, CaseState
-from towpath.desk.groups.model import Group, GroupState
+from towpath.desk.groups.model import Group
 from towpath.desk.groups.service import GroupView
 from towpath.desk.groups.store import Mark
-from towpath.operations.cases import done_item, fingerprint_item, group_item, item_item, job_item
+from towpath.operations.cases import item_item, job_item
 
 if TYPE_CHECKING:
+    from towpath.cli.desk.changes import ActionOptions
     from towpath.runtime import Runtime
 
 
-_COLUMNS = (
+LOOK_S = 0.3
+_ENDED = (JobState.FINISHED, JobState.ABORTED, JobState.FAILED)
+
+_GROUPS = (
     Column("group", right=True, whole=True),
     Column("state", whole=True),
     Column("open", right=True, whole=True),
@@ -60,12 +59,25 @@ _COLUMNS = (
     Column("for", from_width=110),
 )
 
-
-def group_state(text: str) -> GroupState:
-    try:
-        return GroupState(text.lower())
-    except ValueError:
-        raise UsageError(f"{text!r} is no state of a group; those are: {', '.join(GroupState)}") from None
+_JOBS = (
+    Column("job", right=True, whole=True),
+    Column("state", whole=True),
+    Column("kind", whole=True),
+    Column("name"),
+    Column("cases", right=True, whole=True),
+    Column("done", right=True, whole=True),
+    Column("refused", right=True, whole=True),
+    Column("left", right=True, whole=True),
+    Column("who"),
+    Column("made", right=True, whole=True),
+    Column("why", from_width=110),
+)
+_ITEMS = (
+    Column("case", right=True, whole=True),
+    Column("state", whole=True),
+    Column("id", whole=True),
+    Column("what was said"),
+)
 
 
 def cursor_of(group: Group) -> str:
@@ -97,19 +109,10 @@ def print_groups(groups: Sequence[Group], now: datetime, cursor: str | None) -> 
         ]
         for group in groups
     ]
-    print_table(_COLUMNS, rows)
+    print_table(_GROUPS, rows)
     if not rows:
         console().print("no group matches", style="dim")
     print_older(cursor)
-
-
-def group_view_item(view: GroupView) -> dict[str, Any]:
-    """For programs."""
-    return {
-        **group_item(view.group),
-        "fingerprints": [fingerprint_item(each) for each in view.fingerprints],
-        "history": [done_item(each) for each in view.history],
-    }
 
 
 def print_group(view: GroupView, now: datetime) -> None:
@@ -142,50 +145,41 @@ def print_group(view: GroupView, now: datetime) -> None:
         print_table([Column("at (UTC)", whole=True), Column("what", whole=True), Column("who"), Column("why")], rows)
 
 
-LOOK_S = 0.3
-_ENDED = (JobState.FINISHED, JobState.ABORTED, JobState.FAILED)
-
-
 def start_job(
     runtime: Runtime,
     kind: JobKind,
     selection: CaseSelection,
-    who: str,
-    why: str,
+    doing: ActionOptions,
     *,
-    yes: bool,
-    as_json: bool,
-    arguments: Mapping[str, Any] | None = None,
-    dry_run: bool = False,
-    rate_s: float | None = None,
-    name: str | None = None,
-    wait: bool = False,
+    why: str,
+    arguments: Mapping[str, Any] | None,
 ) -> None:
-    """Count, ask, begin. What comes after the count is not part of the job."""
+    """Count the cases, ask, and begin. Cases that match only after the count are not part of the job."""
     jobs = runtime.desk.jobs
     found = jobs.count(kind, selection, arguments)
-    if not yes and not dry_run:
-        confirm(f"{kind} {counted(found.cases)}?", "nothing was done")
+    if not doing.yes and not doing.dry_run:
+        confirm(f"{kind} {counted(found.cases, 'case')}?", "nothing was done")
     job = jobs.plan(
         kind,
         selection,
-        who=who,
+        who=doing.who,
         why=why,
-        name=name,
-        rate_s=rate_s or None,
+        name=doing.name,
+        rate_s=doing.rate or None,
         arguments=arguments,
         counted=found,
-        begin=not dry_run,
+        begin=not doing.dry_run,
     )
-    if wait and not dry_run:
+    waits = doing.wait and not doing.dry_run
+    if waits:
         job = follow(runtime, job)
-    say_job(job, as_json)
-    if wait and job.state is not JobState.FINISHED and not dry_run:
+    say_job(job, doing.as_json)
+    if waits and job.state is not JobState.FINISHED:
         raise typer.Exit(FAILED)
 
 
 def follow(runtime: Runtime, job: BulkJob) -> BulkJob:
-    """Until it has ended. Whoever leaves does not end it."""
+    """Show the progress of a job until it has ended. Ctrl-C leaves the job running."""
     try:
         with RecordProgress("done", job.cases) as counting:
             while job.state not in _ENDED:
@@ -202,57 +196,19 @@ def say_job(job: BulkJob, as_json: bool) -> None:
     if as_json:
         print_json(job_item(job))
         return
-    typer.echo(plain(f"job {job.seq}, {job.name!r}, is {job.state}: {job_words(job)}"))
+    typer.echo(plain(f"job {job.seq}, {job.name!r}, is {job.state}: {_job_words(job)}"))
     if job.state is JobState.COUNTED:
         typer.echo(f"nothing is done yet; begin it: towpath desk job begin {job.seq} --why …")
     elif job.state in (JobState.FILLING, JobState.RUNNING):
         typer.echo(f"towpath desk run carries it out; towpath desk job show {job.seq} says how far it is")
 
 
-def job_words(job: BulkJob) -> str:
-    """How far it is."""
-    said = [f"{counted(job.cases)}"]
+def _job_words(job: BulkJob) -> str:
+    """How far the job is."""
+    said = [counted(job.cases, "case")]
     if job.done or job.refused or job.begun_at is not None:
         said += [f"{job.done:,} done", f"{job.refused:,} refused", f"{job.left:,} left"]
     return ", ".join(said) + (f"; {job.reason}" if job.reason else "")
-
-
-_COLUMNS_of_desk_job_view = (
-    Column("job", right=True, whole=True),
-    Column("state", whole=True),
-    Column("kind", whole=True),
-    Column("name"),
-    Column("cases", right=True, whole=True),
-    Column("done", right=True, whole=True),
-    Column("refused", right=True, whole=True),
-    Column("left", right=True, whole=True),
-    Column("who"),
-    Column("made", right=True, whole=True),
-    Column("why", from_width=110),
-)
-_ITEMS = (
-    Column("case", right=True, whole=True),
-    Column("state", whole=True),
-    Column("id", whole=True),
-    Column("what was said"),
-)
-
-State = TypeVar("State", bound=StrEnum)
-
-
-def _named(states: type[State], text: str, what: str) -> State:
-    try:
-        return states(text.lower())
-    except ValueError:
-        raise UsageError(f"{text!r} is no state of {what}; those are: {', '.join(states)}") from None
-
-
-def job_state(text: str) -> JobState:
-    return _named(JobState, text, "a job")
-
-
-def item_state(text: str) -> ItemState:
-    return _named(ItemState, text, "an item")
 
 
 def print_jobs(jobs: Sequence[BulkJob], now: datetime, cursor: int | None) -> None:
@@ -272,7 +228,7 @@ def print_jobs(jobs: Sequence[BulkJob], now: datetime, cursor: int | None) -> No
         ]
         for job in jobs
     ]
-    print_table(_COLUMNS_of_desk_job_view, rows)
+    print_table(_JOBS, rows)
     print_older(cursor)
 
 
@@ -292,7 +248,7 @@ def print_job(view: JobView, now: datetime) -> None:
             ("what", f"{job.kind} {json.dumps(arguments)}" if arguments else job.kind),
             ("which", json.dumps(job.selection.to_json())[:500]),
             ("counted", f"{job.arguments.get('counted', job.cases):,}"),
-            ("far", job_words(job)),
+            ("far", _job_words(job)),
             ("at most", None if job.rate_s is None else f"{job.rate_s:g} cases a second"),
             ("who", f"{job.who}: {job.why}"),
             ("made", time_and_age(job.made_at, now)),
@@ -308,5 +264,4 @@ def print_job(view: JobView, now: datetime) -> None:
 
 def print_items(items: Sequence[JobItem], cursor: int | None) -> None:
     print_table(_ITEMS, [[item.number, item.state, item.case_id, item.said] for item in items])
-    if cursor is not None:
-        console().print(f"more: the same command with --after {cursor}", style="dim")
+    print_more(cursor)

@@ -9,8 +9,9 @@ import typer
 
 from towpath.cli.context import UsageError, open_runtime
 from towpath.cli.desk.options import GroupNumber, found_cases
-from towpath.cli.options import AsJson, Who, Why
+from towpath.cli.options import AsJson, Who, Why, is_age, parse_age_s, parse_time_ms
 from towpath.cli.output import plain, print_json
+from towpath.core.clock import MICROS, to_datetime
 
 if TYPE_CHECKING:
     from towpath.desk.desk import Desk
@@ -23,14 +24,15 @@ app = typer.Typer(help="One group of cases: why they are together, and what is t
 @app.command()
 def show(ctx: typer.Context, group: GroupNumber, as_json: AsJson = False) -> None:
     """One group: how many cases are where, why they are together, and what was done to it."""
-    from towpath.cli.desk.group_views import group_view_item, print_group
-    from towpath.core.clock import to_datetime
+    from towpath.cli.desk.group_views import print_group
+    from towpath.desk.masks import NO_MASKS
+    from towpath.operations.cases import group_view
 
     with open_runtime(ctx) as runtime:
         view = runtime.desk.groups.show(group)
         now = to_datetime(runtime.database.now())
     if as_json:
-        print_json(group_view_item(view))
+        print_json(group_view(view, NO_MASKS))
     else:
         print_group(view, now)
 
@@ -148,8 +150,7 @@ def split(
 
 
 def archive_of(more: int | None, until: str | None, rate: str | None, now_us: int) -> Archive:
-    """What the options say."""
-    from towpath.cli.options import parse_age_s
+    """How long the group stays archived, by the options."""
     from towpath.desk.groups.model import Archive
 
     if rate is not None:
@@ -162,10 +163,7 @@ def archive_of(more: int | None, until: str | None, rate: str | None, now_us: in
 
 
 def _until_us(text: str, now_us: int) -> int:
-    """An age is so far ahead; anything else is a date and time."""
-    from towpath.cli.options import is_age, parse_age_s, parse_time_ms
-    from towpath.core.clock import MICROS
-
+    """An age counts from now; anything else is a date and time."""
     if is_age(text):
         return now_us + round(float(parse_age_s(text, "--until")) * MICROS)
     at = parse_time_ms(text, "--until", now_us // 1000) * 1000

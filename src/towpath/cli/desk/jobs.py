@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.context import UsageError, open_runtime
+from towpath.cli.desk.options import desk_state
 from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Limit, Who, Why
-from towpath.cli.output import print_json
+from towpath.cli.output import cut, print_json
+from towpath.core.clock import to_datetime
 
 if TYPE_CHECKING:
     from towpath.desk.actions.job_store import BulkJob
@@ -32,16 +35,15 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Bulk jobs, the newest first."""
-    from towpath.cli.desk.group_views import job_state, print_jobs
-    from towpath.core.clock import to_datetime
+    from towpath.cli.desk.group_views import print_jobs
+    from towpath.desk.actions.job_store import JobState
     from towpath.operations.cases import job_item
 
-    wanted = None if state is None else job_state(state)
+    wanted = None if state is None else desk_state(JobState, state, "a job")
     with open_runtime(ctx) as runtime:
         found = runtime.desk.jobs.page(limit=limit + 1, before=before, state=wanted)
         now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = page[-1].seq if len(found) > limit else None
+    page, cursor = cut(found, limit)
     if as_json:
         print_json({"items": [job_item(job) for job in page], "next": cursor})
     else:
@@ -57,7 +59,6 @@ def show(
 ) -> None:
     """One job: how far it is, where its cases are now, and what was refused."""
     from towpath.cli.desk.group_views import follow, job_view_item, print_job
-    from towpath.core.clock import to_datetime
 
     with open_runtime(ctx) as runtime:
         found = runtime.desk.jobs.find(job)
@@ -81,15 +82,15 @@ def items(
     as_json: AsJson = False,
 ) -> None:
     """What became of each case of a job, the oldest case first."""
-    from towpath.cli.desk.group_views import item_state, print_items
+    from towpath.cli.desk.group_views import print_items
+    from towpath.desk.actions.job_store import ItemState
     from towpath.operations.cases import item_item
 
-    wanted = None if state is None else item_state(state)
+    wanted = None if state is None else desk_state(ItemState, state, "an item")
     with open_runtime(ctx) as runtime:
         jobs = runtime.desk.jobs
         found = jobs.items(jobs.find(job).id, limit=limit + 1, after=after, state=wanted)
-    page = found[:limit]
-    cursor = page[-1].number if len(found) > limit else None
+    page, cursor = cut(found, limit, attrgetter("number"))
     if as_json:
         print_json({"items": [item_item(item) for item in page], "next": cursor})
     else:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from towpath.cli.context import open_runtime
-from towpath.cli.options import AsJson, Who, Why
+from towpath.cli.context import UsageError, open_runtime
+from towpath.cli.options import AsJson, Who, Why, Yes, confirm
 from towpath.cli.output import Column, print_fields, print_json, print_table
+from towpath.core.clock import MICROS, to_datetime
 
 if TYPE_CHECKING:
-    from towpath.desk.replay.lane_service import LaneService, LaneView
+    from towpath.desk.replay.lane_service import LaneView
 
 
 app = typer.Typer(help="See and steer the lanes in which records wait to be tried again.", no_args_is_help=True)
@@ -44,7 +45,7 @@ def list_(
         found = runtime.lanes.list(flow)
         now = runtime.database.now()
     if as_json:
-        print_json({"items": [lane_item(each) for each in found]})
+        print_json({"items": [_lane_item(each) for each in found]})
     else:
         print_table(_COLUMNS, [_cells(each, now) for each in found])
 
@@ -56,7 +57,7 @@ def show(ctx: typer.Context, lane: LaneName, as_json: AsJson = False) -> None:
         found = runtime.lanes.show(*split(lane))
         now = runtime.database.now()
     if as_json:
-        print_json(lane_item(found))
+        print_json(_lane_item(found))
     else:
         titles = [column.title for column in _COLUMNS]
         more = [("position", found.lane.position), ("released beyond it", len(found.lane.beyond.after) or None)]
@@ -93,28 +94,27 @@ def empty(
     lane: LaneName,
     why: Why,
     who: Who = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Put all that waits in it in front of persons: as open cases on the desk."""
     with open_runtime(ctx) as runtime:
-        lanes = runtime.lanes
         if not yes:
-            _ask(lanes, lane)
-        count = lanes.empty(*split(lane), who=who, why=why)
+            waiting = runtime.lanes.show(*split(lane)).crowd.cases
+            confirm(f"open {waiting} cases that wait in {lane}?", "nothing was opened")
+        count = runtime.lanes.empty(*split(lane), who=who, why=why)
     typer.echo(f"{count} records of {lane} are on the desk")
 
 
-def _ask(lanes: LaneService, lane: str) -> None:
-    from towpath.cli.options import confirm
+def split(lane: str) -> tuple[str, int]:
+    """Split FLOW/NUMBER into its two parts."""
+    flow, _, number = lane.rpartition("/")
+    if not flow or not number.isdecimal() or not number.isascii():
+        raise UsageError(f"{lane!r} is not a lane; write FLOW/NUMBER, such as shop/0")
+    return flow, int(number)
 
-    waiting = lanes.show(*split(lane)).crowd.cases
-    confirm(f"open {waiting} cases that wait in {lane}?", "nothing was opened")
 
-
-def lane_item(view: LaneView) -> dict[str, Any]:
-    """A lane as JSON has it."""
-    from towpath.core.clock import to_datetime
-
+def _lane_item(view: LaneView) -> dict[str, Any]:
+    """A lane, as JSON has it."""
     lane, crowd = view.lane, view.crowd
     return {
         "flow": lane.flow,
@@ -151,20 +151,9 @@ def _cells(view: LaneView, now: int) -> list[object]:
 
 def _in(due_at: int | None, now: int) -> str | None:
     """`in 40s`, or `now`."""
-    from towpath.core.clock import MICROS
     from towpath.policy import spelled
 
     if due_at is None:
         return None
     left_s = round((due_at - now) / MICROS)
     return f"in {spelled(left_s)}" if left_s > 0 else "now"
-
-
-def split(lane: str) -> tuple[str, int]:
-    """`FLOW/NUMBER` as the two."""
-    from towpath.cli.context import UsageError
-
-    flow, _, number = lane.rpartition("/")
-    if not flow or not number.isdecimal() or not number.isascii():
-        raise UsageError(f"{lane!r} is not a lane; write FLOW/NUMBER, such as shop/0")
-    return flow, int(number)

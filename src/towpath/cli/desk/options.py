@@ -1,14 +1,17 @@
-"""Options that the commands of the desk share: which cases are meant."""
+"""What the commands of the desk share: which cases are meant, and what may be seen of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.context import UsageError
+from towpath.cli.options import State, parse_time_ms
+from towpath.core.clock import to_datetime
 
 if TYPE_CHECKING:
     from towpath.desk.cases.model import Case, CaseSelection
@@ -64,7 +67,7 @@ class CaseFilterOptions:
         return self != CaseFilterOptions()
 
     def selection(self, now_ms: int) -> CaseSelection:
-        from towpath.desk.cases.model import CaseSelection
+        from towpath.desk.cases.model import CaseSelection, CaseState
 
         return CaseSelection(
             flow=self.flow,
@@ -73,7 +76,7 @@ class CaseFilterOptions:
             code=self.code,
             exception=self.exception,
             group=self.group,
-            states=tuple(map(named_state, self.state)) if self.state else None,
+            states=tuple(desk_state(CaseState, each, "a case") for each in self.state) if self.state else None,
             assignee=self.assignee,
             text=self.text,
             body=self.body,
@@ -82,21 +85,12 @@ class CaseFilterOptions:
         )
 
 
-def named_state(text: str) -> Any:
-    """The state of a case of that name."""
-    from towpath.desk.cases.model import CaseState
-
+def desk_state(states: type[State], text: str, what: str) -> State:
+    """The state of that name, in capitals or not, of `what`: "a case", "a job"."""
     try:
-        return CaseState(text.lower())
+        return states(text.lower())
     except ValueError:
-        raise UsageError(f"{text!r} is no state of a case; those are: {', '.join(CaseState)}") from None
-
-
-def _time(text: str | None, option: str, now_ms: int) -> Any:
-    from towpath.cli.options import parse_time_ms
-    from towpath.core.clock import to_datetime
-
-    return None if text is None else to_datetime(parse_time_ms(text, option, now_ms) * 1000)
+        raise UsageError(f"{text!r} is no state of {what}; those are: {', '.join(states)}") from None
 
 
 def found_cases(desk: Desk, names: Sequence[str]) -> list[Case]:
@@ -105,5 +99,9 @@ def found_cases(desk: Desk, names: Sequence[str]) -> list[Case]:
 
 
 def masks_of(desk: Desk, masked: bool) -> Masks:
-    """Whoever can type commands here has the database; `--masked` shows what others see."""
+    """No masks, unless `--masked` asks for the view of others: who types commands here has the database."""
     return desk.masks_for("viewer" if masked else "admin")
+
+
+def _time(text: str | None, option: str, now_ms: int) -> datetime | None:
+    return None if text is None else to_datetime(parse_time_ms(text, option, now_ms) * 1000)

@@ -12,7 +12,8 @@ import typer
 
 from towpath.cli.context import UsageError, open_runtime
 from towpath.cli.options import AsJson, Who, Why
-from towpath.cli.output import Column, print_fields, print_json, print_table
+from towpath.cli.output import Column, print_done, print_fields, print_json, print_table
+from towpath.errors import UnknownPolicy
 
 if TYPE_CHECKING:
     from towpath.desk.policies.service import PolicyTrial
@@ -70,8 +71,6 @@ def list_(
 @app.command()
 def show(ctx: typer.Context, flow: FlowName, as_json: AsJson = False) -> None:
     """All versions of a flow's rules, the newest first: who has set them, when and why."""
-    from towpath.errors import UnknownPolicy
-
     with open_runtime(ctx) as runtime:
         found = runtime.policies.versions(flow)
     if not found:
@@ -121,10 +120,8 @@ def set_(
             rules = [*rules, *(named.rule for named in now.rules)]
             after = now.version if after is None else after
         made = policies.set(flow, rules, who=who, why=why, after=after)
-    if as_json:
-        print_json(_item(made))
-    else:
-        typer.echo(f"version {made.version} of the operators' rules for {flow} counts: {len(rules)} rules")
+    text = f"version {made.version} of the operators' rules for {flow} counts: {len(rules)} rules"
+    print_done(_item(made), text, as_json)
 
 
 @app.command()
@@ -185,13 +182,8 @@ def try_(
     )
 
 
-def _wants(ignored: int) -> bool:
-    """Ask a person at a terminal; without one nothing is opened."""
-    return sys.stdin.isatty() and typer.confirm(f"it has ignored {ignored} cases; open them?", err=True)
-
-
 def read_rules(file: str | None, said: list[str] | None) -> list[Rule]:
-    """Those of the options `--file` or `--rule`."""
+    """The rules of the option `--file` or `--rule`."""
     from towpath.policy import Rule
 
     if (file is None) == (not said):
@@ -200,6 +192,11 @@ def read_rules(file: str | None, said: list[str] | None) -> list[Rule]:
     if not isinstance(given, list):
         raise UsageError("rules are a list: [[rule]] tables in TOML, or a JSON array")
     return [Rule.from_json(each) for each in given]
+
+
+def _wants(ignored: int) -> bool:
+    """Ask a person at a terminal; without one nothing is opened."""
+    return sys.stdin.isatty() and typer.confirm(f"it has ignored {ignored} cases; open them?", err=True)
 
 
 def _from_file(file: str) -> Any:
@@ -222,7 +219,7 @@ def _from_json(text: str, where: str) -> Any:
         raise UsageError(f"{where} is not valid JSON: {error}") from None
 
 
-def does(said: dict[str, Any]) -> str:
+def _does(said: dict[str, Any]) -> str:
     """A rule's policy in a few words."""
     from towpath.policy import Rule, described
 
@@ -233,7 +230,7 @@ def _rows(version: Version) -> list[list[object]]:
     return [
         [
             f"{version.flow}/{version.origin}/{version.version}/{number}",
-            does(said),
+            _does(said),
             said.get("step"),
             said.get("code"),
             said.get("exception"),
@@ -273,4 +270,4 @@ def _trial(found: PolicyTrial) -> dict[str, Any]:
 
 def _caught(item: dict[str, Any]) -> list[object]:
     decided = ", ".join(f"{count} {name}" for name, count in item["decisions"].items())
-    return [item["name"], does(item["rule"]), item["cases"], decided, item["unreadable"] or None]
+    return [item["name"], _does(item["rule"]), item["cases"], decided, item["unreadable"] or None]

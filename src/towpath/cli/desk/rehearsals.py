@@ -1,12 +1,11 @@
-"""`towpath desk rehearse`: what would become of the cases of a group if they were replayed now.
+"""`towpath desk rehearse` and `run`: what would become of cases if they were replayed now, and the desk at work.
 
-Which code a rehearsal runs: what was named, what `[up]` runs, or the one file here that has the flow.
-
-`towpath desk run`: takes errors in, sends records back, releases lanes, carries out jobs, until it is stopped.
+A rehearsal runs the code that was named, or that `[up]` runs, or the one file here that has the flow.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -20,8 +19,12 @@ import typer
 
 from towpath.cli.context import FAILED, CliContext, UsageError, open_runtime, say, working_runtime
 from towpath.cli.desk.options import GroupNumber
-from towpath.cli.options import AsJson, Who, operating_user
+from towpath.cli.flows.run import with_workers_path
+from towpath.cli.options import AsJson, ProcessName, Who, operating_user
 from towpath.cli.output import Column, can_redraw, print_json, print_table
+from towpath.cli.progress import SignalHandler, StopRequest
+from towpath.core.exact_json import to_json
+from towpath.errors import DatabaseError, Refused
 
 if TYPE_CHECKING:
     from towpath.desk.background import DeskPart, DeskServices, DeskStatus
@@ -32,62 +35,13 @@ if TYPE_CHECKING:
     from towpath.settings import Settings
 
 
+app = typer.Typer()
+
+LOOK_S = 0.1
+SHOW_S = 1.0
+CLEAR = "\r\x1b[2K"
 BY_OPTION = "--flow MODULE:FLOW or FILE.py:FLOW"
 BY_CODE = "`code` with a name among the settings desk.code"
-
-
-@dataclass(frozen=True, slots=True)
-class FlowCandidate:
-    """The code of a flow, and where that was found."""
-
-    found: FlowFile
-    target: str
-
-
-def flow_to_try(
-    target: str | None, name: str, settings: Settings, directory: Path, *, how: str = BY_OPTION
-) -> FlowCandidate:
-    """`directory` is that of the settings file, from which targets of `[up]` are seen; `how` says what to give."""
-    from towpath.flow.flow import find_flow
-
-    if target is not None:
-        return FlowCandidate(find_flow(target), target)
-    targets = _in_up(settings, directory, name) or _in_files(sorted(Path().glob("*.py")), name)
-    if not targets:
-        raise UsageError(f"no file in this directory has the flow {name}; say where it is: {how}")
-    if len(targets) > 1:
-        raise UsageError(f"the flow {name} is in {' and in '.join(targets)}; say which one to rehearse with: {how}")
-    return FlowCandidate(find_flow(targets[0]), targets[0])
-
-
-def _in_up(settings: Settings, directory: Path, name: str) -> list[str]:
-    """What `towpath up` runs, if that is this flow."""
-    found: list[str] = []
-    for up in settings.up.values():
-        if up.kind == "flow" and up.launcher == "subprocess":
-            place, _, called = up.target.partition(":")
-            file = place if place.endswith(".py") else f"{place.replace('.', '/')}.py"
-            here = Path(os.path.relpath(directory / up.directory / file))
-            found += (each for each in _in_files([here], name) if not called or each.endswith(f":{called}"))
-    return list(dict.fromkeys(found))
-
-
-def _in_files(files: Iterable[Path], name: str) -> list[str]:
-    """Targets of the flow of that name; only files are imported that seem to make it."""
-    from towpath.core.user_code import import_user_module
-
-    made = re.compile(rf"Flow\(\s*['\"]{re.escape(name)}['\"]")
-    targets: dict[int, str] = {}
-    for file in files:
-        if not file.is_file() or not made.search(file.read_text("utf-8", "replace")):
-            continue
-        for called, value in vars(import_user_module(str(file), Path(), UsageError).module).items():
-            if type(value).__name__ == "Flow" and value.name == name:
-                targets.setdefault(id(value), f"{file}:{called}")  # one with two names is one
-    return list(targets.values())
-
-
-app = typer.Typer()
 
 _COUNTS = (Column("cases", right=True), Column("what would become of them"), Column("such as"))
 
@@ -125,14 +79,14 @@ def rehearse(
     with open_runtime(ctx) as runtime:
         name = runtime.rehearsal.flow_of(group)
         tried = flow_to_try(flow, name, runtime.settings, _directory(ctx))
-        _take_along(runtime, tried.found)
+        runtime.settings = with_workers_path(runtime.settings, tried.found)
         rehearsed = runtime.rehearsal.rehearse(group, tried.found.flow, most=most, passes_effects=pass_effects)
         replayed = _replay(runtime, rehearsed, who, why or "") if replay_passing else None
     if as_json:
         more = {} if replayed is None else {"replayed": replayed}
         print_json({**rehearsed.to_json(), "tried_with": tried.target, **more})
         return
-    print_rehearsed(rehearsed, tried.target)
+    _print_rehearsed(rehearsed, tried.target)
     if replayed is not None:
         typer.echo(f"replayed: {replayed}")
 
@@ -140,10 +94,7 @@ def rehearse(
 @app.command("rehearse-asked", hidden=True)
 def rehearse_asked(ctx: typer.Context) -> None:
     """Carry out a rehearsal that somebody has asked for over HTTP; for the process that `towpath desk run` starts."""
-    import json
-
     from towpath.desk.rehearsal_queue import REFUSED, RehearsalRequest
-    from towpath.errors import Refused
 
     asked = RehearsalRequest(**json.load(sys.stdin))
     with open_runtime(ctx) as runtime:
@@ -153,6 +104,89 @@ def rehearse_asked(ctx: typer.Context) -> None:
             if not isinstance(error, Refused | UsageError):
                 raise
             print_json({REFUSED: str(error)})  # it need not be tried again
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    until_idle: Annotated[
+        bool,
+        typer.Option("--until-idle", help="End when there is nothing to do now; what waits for its time is left."),
+    ] = False,
+    name: ProcessName = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="Only intake, relay, replayer, jobs, notices or janitor; may be repeated."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the desk: intake, relay, lanes, bulk jobs and notifications. Ctrl-C ends it; typed again, at once."""
+    given = ctx.ensure_object(CliContext)
+    with working_runtime(given, name, "desk") as runtime:
+        services, wanted = runtime.desk_services(_parts(only)), StopRequest()
+        line = _StatusLine(services, as_json)
+        with SignalHandler(grace_s=runtime.settings.process.grace_s, run=wanted):
+            say(f"the desk runs as process {runtime.process().id}; Ctrl-C ends it")
+            runtime.process().ready(f"runs {', '.join(only)} of the desk" if only else "runs the desk")
+            if until_idle:
+                services.run_until_idle(wanted.is_set, line.show)
+            else:
+                services.start()
+                while not wanted.wait(LOOK_S):
+                    line.show()
+            line.show(is_last=True)
+            _stop(services, runtime.settings.desk.grace_s)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowCandidate:
+    """The code of a flow, and where that was found."""
+
+    found: FlowFile
+    target: str
+
+
+def flow_to_try(
+    target: str | None, name: str, settings: Settings, directory: Path, *, how: str = BY_OPTION
+) -> FlowCandidate:
+    """Find the flow's code. Targets of `[up]` are relative to `directory`; `how` tells people what to give instead."""
+    from towpath.flow.flow import find_flow
+
+    if target is not None:
+        return FlowCandidate(find_flow(target), target)
+    targets = _in_up(settings, directory, name) or _in_files(sorted(Path().glob("*.py")), name)
+    if not targets:
+        raise UsageError(f"no file in this directory has the flow {name}; say where it is: {how}")
+    if len(targets) > 1:
+        raise UsageError(f"the flow {name} is in {' and in '.join(targets)}; say which one to rehearse with: {how}")
+    return FlowCandidate(find_flow(targets[0]), targets[0])
+
+
+def _in_up(settings: Settings, directory: Path, name: str) -> list[str]:
+    """Targets of this flow among what `towpath up` runs."""
+    found: list[str] = []
+    for up in settings.up.values():
+        if up.kind == "flow" and up.launcher == "subprocess":
+            place, _, called = up.target.partition(":")
+            file = place if place.endswith(".py") else f"{place.replace('.', '/')}.py"
+            here = Path(os.path.relpath(directory / up.directory / file))
+            found += (each for each in _in_files([here], name) if not called or each.endswith(f":{called}"))
+    return list(dict.fromkeys(found))
+
+
+def _in_files(files: Iterable[Path], name: str) -> list[str]:
+    """Targets of the flow of that name. Only files that seem to define it are imported."""
+    from towpath.core.user_code import import_user_module
+
+    made = re.compile(rf"Flow\(\s*['\"]{re.escape(name)}['\"]")
+    targets: dict[int, str] = {}
+    for file in files:
+        if not file.is_file() or not made.search(file.read_text("utf-8", "replace")):
+            continue
+        for called, value in vars(import_user_module(str(file), Path(), UsageError).module).items():
+            if type(value).__name__ == "Flow" and value.name == name:
+                targets.setdefault(id(value), f"{file}:{called}")  # one with two names is one
+    return list(targets.values())
 
 
 def _directory(ctx: typer.Context) -> Path:
@@ -167,7 +201,7 @@ def _carried_out(runtime: Runtime, asked: RehearsalRequest, directory: Path) -> 
     if asked.code is not None and target is None:
         raise UsageError(f"the setting desk.code does not say here where {asked.code!r} is")
     tried = flow_to_try(target, asked.flow, runtime.settings, directory, how=BY_CODE)
-    _take_along(runtime, tried.found)
+    runtime.settings = with_workers_path(runtime.settings, tried.found)
     rehearsed = runtime.rehearsal.rehearse(
         asked.group,
         tried.found.flow,
@@ -180,20 +214,9 @@ def _carried_out(runtime: Runtime, asked: RehearsalRequest, directory: Path) -> 
 
 
 def _say_far(done: int, most: int) -> None:
-    """In the words that a spawner reads."""
+    """Report progress in the form that a spawner reads."""
     typer.echo(f"towpath: {100 * done / most:.1f}% {done} tried")
     sys.stdout.flush()
-
-
-def _take_along(runtime: Runtime, found: FlowFile) -> None:
-    """Let Spark's workers find the user's modules, here or elsewhere."""
-    from towpath.cli.flows.run import WORKERS_PATH
-    from towpath.spark.cluster import is_local
-
-    path, spark = found.take_along(), runtime.settings.spark
-    if not is_local(spark.master):
-        spark = spark.model_copy(update={"conf": {WORKERS_PATH: path, **spark.conf}})
-        runtime.settings = runtime.settings.model_copy(update={"spark": spark})
 
 
 def _replay(runtime: Runtime, rehearsed: Rehearsed, who: str, why: str) -> int:
@@ -207,7 +230,7 @@ def _replay(runtime: Runtime, rehearsed: Rehearsed, who: str, why: str) -> int:
     return done
 
 
-def print_rehearsed(found: Rehearsed, target: str) -> None:
+def _print_rehearsed(found: Rehearsed, target: str) -> None:
     """For people."""
     from towpath.desk.rehearsal import RehearsalVerdict
 
@@ -222,49 +245,6 @@ def print_rehearsed(found: Rehearsed, target: str) -> None:
     print_table(_COUNTS, rows)
     for note in found.notes:
         typer.echo(f"note: {note}")
-
-
-LOOK_S = 0.1
-SHOW_S = 1.0
-CLEAR = "\r\x1b[2K"
-
-
-@app.command()
-def run(
-    ctx: typer.Context,
-    until_idle: Annotated[
-        bool,
-        typer.Option("--until-idle", help="End when there is nothing to do now; what waits for its time is left."),
-    ] = False,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What people see as this process's name; else as the settings say."),
-    ] = None,
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PART", help="Only intake, relay, replayer, jobs, notices or janitor; may be repeated."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Run the desk: intake, relay, lanes, bulk jobs and notifications. Ctrl-C ends it; typed again, at once."""
-    from towpath.cli.progress import SignalHandler, StopRequest
-
-    given = ctx.ensure_object(CliContext)
-    with working_runtime(given, name, "desk") as runtime:
-        services, wanted = runtime.desk_services(_parts(only)), StopRequest()
-        line = _StatusLine(services, as_json)
-        with SignalHandler(lambda: None, runtime.settings.process.grace_s) as stopping:
-            stopping.of(wanted)
-            say(f"the desk runs as process {runtime.process().id}; Ctrl-C ends it")
-            runtime.process().ready(f"runs {', '.join(only)} of the desk" if only else "runs the desk")
-            if until_idle:
-                services.run_until_idle(wanted.is_set, line.show)
-            else:
-                services.start()
-                while not wanted.wait(LOOK_S):
-                    line.show()
-            line.show(is_last=True)
-            _stop(services, runtime.settings.desk.grace_s)
 
 
 def _parts(only: list[str] | None) -> set[DeskPart] | None:
@@ -285,7 +265,7 @@ def _stop(services: DeskServices, grace_s: float) -> None:
 
 
 class _StatusLine:
-    """On a terminal one line that changes; otherwise a line whenever something has."""
+    """One line that changes on a terminal; elsewhere a new line whenever something has changed."""
 
     def __init__(self, services: DeskServices, as_json: bool) -> None:
         self._services = services
@@ -303,22 +283,18 @@ class _StatusLine:
         if self._as_json:
             self._print_json(status)
         elif can_redraw(sys.stderr):
-            typer.echo(f"{CLEAR}{said(status)}", err=True, nl=is_last)
-        elif (text := said(status, with_due=False)) != self._said:
+            typer.echo(f"{CLEAR}{_status_text(status)}", err=True, nl=is_last)
+        elif (text := _status_text(status, with_due=False)) != self._said:
             self._said = text
             say(text)
 
     def _status(self) -> DeskStatus | None:
-        from towpath.errors import DatabaseError
-
         try:
             return self._services.status()
         except DatabaseError:
             return None  # the services say themselves that it is away
 
     def _print_json(self, status: DeskStatus) -> None:
-        from towpath.core.exact_json import to_json
-
         text = to_json({name: value for name, value in status.to_json().items() if name != "next_due_s"})
         if text != self._said:
             self._said = text
@@ -326,7 +302,7 @@ class _StatusLine:
             sys.stdout.flush()
 
 
-def said(status: DeskStatus, *, with_due: bool = True) -> str:
+def _status_text(status: DeskStatus, *, with_due: bool = True) -> str:
     """`12 open, 3 waiting (next in 40 s), 2 to send, 1 job`."""
     parts = [f"{count} {state}" for state, count in status.cases.items()]
     if with_due and status.next_due_s is not None:

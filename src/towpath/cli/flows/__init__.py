@@ -1,1 +1,1 @@
-"""Commands for flows, and `run`, `audit`, `trace`."""
+"""`towpath flow`, `run`, `audit` and `trace`: flows, and where their records are."""

@@ -1,22 +1,22 @@
-"""`towpath audit`: whether every record of a flow is in exactly one place.
-
-`towpath trace`: where a record is, and how it got there.
-"""
+"""`towpath audit` and `trace`: whether every record of a flow is in exactly one place, and how a record got there."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from towpath.cli.context import FAILED, UsageError, say
+from towpath.cli.flows.commands import FlowName
 from towpath.cli.options import AsJson
 from towpath.cli.output import Column, console, plain, print_json, print_table
+from towpath.cli.progress import RecordProgress
 from towpath.cli.topics.commands import open_topics
+from towpath.core.clock import to_datetime, to_millisecond
 
 if TYPE_CHECKING:
     from towpath.desk.record_queries import CaseTrace, CaseTracer
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 
 MOST_SHOWN = 100
+MOST_SCANNED = 1_000_000
+_PLACE = re.compile(r"([^/\s]+)(?:/(\d+)/(\d+))?")
 
-FlowName = Annotated[str, typer.Argument(metavar="FLOW", show_default=False, help="The flow's name.")]
 ErrorTopic = Annotated[
     str | None,
     typer.Option("--errors", metavar="TOPIC", help="The flow's error topic, where it is not FLOW.errors."),
@@ -56,17 +57,83 @@ def audit(
     from towpath.flow.audit.audit import Audit
 
     declared = None if deep is None else _declared(flow, deep)
-    with open_topics(ctx, look=False) as (runtime, log), _telling() as telling:
+    with open_topics(ctx, look=False) as (runtime, log), _progress() as progress:
         known = runtime.policies.error_topic(flow) if declared is None else None  # the audit asks the flow itself
         found = Audit(
-            runtime.database, log, flow, declared, errors or known, DeskPlaceSource(runtime.database), telling
+            runtime.database, log, flow, declared, errors or known, DeskPlaceSource(runtime.database), progress
         ).run()
     if as_json:
         print_json(found.to_json())
     else:
-        _print(found)
+        _print_verdict(found)
     if not found.is_balanced:
         raise typer.Exit(FAILED)
+
+
+def trace(
+    ctx: typer.Context,
+    flow: Annotated[
+        str,
+        typer.Option(
+            metavar="FLOW", show_default=False, help="The flow's name, or MODULE:FLOW to look into its sinks too."
+        ),
+    ],
+    record: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TOPIC/PARTITION/OFFSET]", show_default=False, help="The record; with --key the topic alone."
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="KEY", help=f"Records of that key: the last {MOST_SCANNED:,} of TOPIC are read for it."),
+    ] = None,
+    id: Annotated[
+        str | None, typer.Option(metavar="ID", help="By document id, where that is made from the record's place.")
+    ] = None,
+    case: Annotated[
+        str | None,
+        typer.Option(metavar="CASE", help="By a case of the desk: its number, or its id, which is the correlation id."),
+    ] = None,
+    errors: ErrorTopic = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where is this record, and how did it get there?"""
+    from towpath.desk.record_queries import CaseTracer, trace_all
+    from towpath.flow.audit.trace import SinkTracer, Tracer
+    from towpath.flow.flow import find_flow
+    from towpath.operations.traces import trace_item
+
+    declared = find_flow(flow).flow if ":" in flow or flow.endswith(".py") else None
+    name = declared.name if declared is not None else flow
+    errors = errors or (declared.error_topic if declared is not None else None)
+    with open_topics(ctx) as (runtime, log):
+        tracer = Tracer(
+            runtime.database, log, name, SinkTracer(declared, log), errors or runtime.policies.error_topic(name)
+        )
+        desk = CaseTracer(runtime.database)
+        if case is not None:
+            if record is not None or key is not None or id is not None:
+                raise UsageError("--case says which record: leave the rest away")
+            wanted = [_from_case(desk, name, case)]
+        else:
+            wanted = _wanted(tracer, log, record, key, id)
+        found = trace_all(tracer, desk, wanted)
+    if as_json:
+        print_json({"items": [trace_item(each, cases) for each, cases in found]})
+        return
+    for at, (each, cases) in enumerate(found):
+        typer.echo("\n" * bool(at) + "\n".join(map(plain, _story(each, cases))))
+
+
+def parse_traced(record: str | None, key: str | None, id: str | None) -> re.Match[str] | None:
+    """TOPIC, PARTITION and OFFSET of a record, or TOPIC alone with a key; None when only an id is given."""
+    if id is not None and record is None and key is None:
+        return None
+    found = _PLACE.fullmatch(record or "")
+    if found is None or id is not None or (key is None) == (found[2] is None):
+        raise UsageError("say which record: TOPIC/PARTITION/OFFSET, or TOPIC with --key, or --id alone")
+    return found
 
 
 def _declared(name: str, target: str) -> Flow:
@@ -79,17 +146,13 @@ def _declared(name: str, target: str) -> Flow:
 
 
 @contextmanager
-def _telling() -> Iterator[Callable[[str], Callable[[int], None]]]:
+def _progress() -> Iterator[Callable[[str], Callable[[int], None]]]:
     """A line of progress for each part of the work."""
-    from contextlib import ExitStack
-
-    from towpath.cli.progress import RecordProgress
-
     with ExitStack() as closing:
         yield lambda what: closing.enter_context(RecordProgress(what)).show
 
 
-def _print(found: AuditVerdict) -> None:
+def _print_verdict(found: AuditVerdict) -> None:
     _print_balance(found.balance)
     if found.outputs:
         typer.echo()
@@ -115,10 +178,11 @@ def _print(found: AuditVerdict) -> None:
 def _print_balance(balance: Balance) -> None:
     from towpath.flow.delivery.places import RecordPlace
 
+    always = (RecordPlace.LOADED, RecordPlace.FILTERED, RecordPlace.FAILED, RecordPlace.IN_FLIGHT)
     rows = [
         [place, f"{balance.places[place]:,}"]
         for place in RecordPlace
-        if place.is_balanced and _is_shown(place, balance)
+        if place.is_balanced and (place in always or balance.places[place])
     ]
     rows.append(["together", f"{balance.placed:,}"])
     rows.append(["arrived", f"{balance.arrived:,}"])
@@ -131,14 +195,6 @@ def _print_balance(balance: Balance) -> None:
     if balance.skipped:
         rows.append(["skipped", f"{balance.skipped:,} at most"])
     print_table([Column("place"), Column("records", right=True, whole=True)], rows)
-
-
-def _is_shown(place: str, balance: Balance) -> bool:
-    from towpath.flow.delivery.places import RecordPlace
-
-    return place in (RecordPlace.LOADED, RecordPlace.FILTERED, RecordPlace.FAILED, RecordPlace.IN_FLIGHT) or bool(
-        balance.places[RecordPlace(place)]
-    )
 
 
 def _print_outputs(found: AuditVerdict) -> None:
@@ -176,65 +232,6 @@ def _print_end(found: AuditVerdict) -> None:
         say(f"{found.flow} does not balance: {'1 problem' if count == 1 else f'{count:,} problems'} in {batches}")
 
 
-MOST_SCANNED = 1_000_000
-_PLACE = re.compile(r"([^/\s]+)(?:/(\d+)/(\d+))?")
-
-
-def trace(
-    ctx: typer.Context,
-    flow: Annotated[
-        str,
-        typer.Option(
-            metavar="FLOW", show_default=False, help="The flow's name, or MODULE:FLOW to look into its sinks too."
-        ),
-    ],
-    record: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[TOPIC/PARTITION/OFFSET]", show_default=False, help="The record; with --key the topic alone."
-        ),
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(metavar="KEY", help=f"Records of that key: the last {MOST_SCANNED:,} of TOPIC are read for it."),
-    ] = None,
-    id: Annotated[
-        str | None, typer.Option(metavar="ID", help="By document id, where that is made from the record's place.")
-    ] = None,
-    case: Annotated[
-        str | None,
-        typer.Option(metavar="CASE", help="By a case of the desk: its number, or its id, which is the correlation id."),
-    ] = None,
-    errors: ErrorTopic = None,
-    as_json: AsJson = False,
-) -> None:
-    """Where is this record, and how did it get there?"""
-    from towpath.desk.record_queries import CaseTracer, trace_all
-    from towpath.flow.audit.trace import SinkTracer, Tracer
-    from towpath.operations.traces import trace_item
-
-    declared = _declared_of_trace(flow) if ":" in flow or flow.endswith(".py") else None
-    name = declared.name if declared is not None else flow
-    errors = errors or (declared.error_topic if declared is not None else None)
-    with open_topics(ctx) as (runtime, log):
-        tracer = Tracer(
-            runtime.database, log, name, SinkTracer(declared, log), errors or runtime.policies.error_topic(name)
-        )
-        desk = CaseTracer(runtime.database)
-        if case is not None:
-            if record is not None or key is not None or id is not None:
-                raise UsageError("--case says which record: leave the rest away")
-            wanted = [_from_case(desk, name, case)]
-        else:
-            wanted = _wanted(tracer, log, record, key, id)
-        found = trace_all(tracer, desk, wanted)
-    if as_json:
-        print_json({"items": [trace_item(each, cases) for each, cases in found]})
-        return
-    for at, (each, cases) in enumerate(found):
-        typer.echo("\n" * bool(at) + "\n".join(map(plain, _story(each, cases))))
-
-
 def _from_case(desk: CaseTracer, flow: str, text: str) -> Coordinates:
     case = desk.of_case(text).case
     if case.flow != flow:
@@ -242,18 +239,10 @@ def _from_case(desk: CaseTracer, flow: str, text: str) -> Coordinates:
     return case.topic, case.partition, case.offset, case.topic_id
 
 
-def _declared_of_trace(target: str) -> Flow:
-    from towpath.flow.flow import find_flow
-
-    return find_flow(target).flow
-
-
 def _wanted(tracer: Tracer, log: Log, record: str | None, key: str | None, id: str | None) -> list[Coordinates]:
-    if id is not None and record is None and key is None:
-        return [_from_id(tracer, id)]
-    found = _PLACE.fullmatch(record or "")
-    if found is None or id is not None or (key is None) == (found[2] is None):
-        raise UsageError("say which record: TOPIC/PARTITION/OFFSET, or TOPIC with --key, or --id alone")
+    found = parse_traced(record, key, id)
+    if found is None:
+        return [_from_id(tracer, id or "")]
     if key is None:
         return [(found[1], int(found[2]), int(found[3]), None)]
     return [(each.topic, each.partition, each.offset, None) for each in _with_key(log, found[1], key.encode())]
@@ -281,10 +270,7 @@ def _with_key(log: Log, topic: str, key: bytes) -> list[Record]:
     return found.records
 
 
-# As a story
 def _story(trace: Trace, cases: Sequence[CaseTrace]) -> Iterator[str]:
-    from towpath.core.clock import to_millisecond
-
     yield f"{trace.topic}/{trace.partition}/{trace.offset}, stage {trace.stage}"
     told = [*_events(trace), *(event for case in cases for event in case.events())]
     for at, text in sorted(told, key=lambda each: to_millisecond(each[0])):
@@ -296,9 +282,7 @@ def _story(trace: Trace, cases: Sequence[CaseTrace]) -> Iterator[str]:
 
 
 def _events(trace: Trace) -> Iterator[tuple[datetime, str]]:
-    """Of one moment, the cause before its effect."""
-    from towpath.core.clock import to_datetime
-
+    """What happened to a record, causes before their effects."""
     if trace.record is not None:
         yield to_datetime(trace.record.timestamp_ms * 1000), f"arrived: {_facts(trace.record)}"
     for gap in trace.gaps:

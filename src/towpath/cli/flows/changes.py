@@ -1,23 +1,21 @@
-"""`towpath flow`: steering by hand. Each wish leaves an event with who, what and why.
+"""`towpath flow`: steering flows by hand, and looking at the flow of a file before it runs.
 
-The process that runs a stage does what is wanted at its next turn; the command waits for that and says what came of it.
-
-`towpath flow graph`: the flow of a file, drawn.
-
-`towpath flow check`: what would be announced or refused if the flow of a file were run now.
+Steering leaves an event with who, what and why. The process that runs a stage obeys at its next turn; the command waits
+for that and says what came of it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from towpath.cli.context import FAILED, UsageError, open_runtime
 from towpath.cli.flows.commands import FlowName, StageName
-from towpath.cli.options import AsJson, Who, Why, confirm
+from towpath.cli.options import AsJson, Who, Why, Yes, confirm, spread
 from towpath.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -36,49 +34,47 @@ ROUND_S = 0.1
 Wait = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="How long to wait until the process that runs it has done it.")
 ]
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        show_default=False,
+        help="`module:flow` or `path/to/file.py:flow`; the module or file alone if it has one flow.",
+    ),
+]
 NEXT_START = "nobody runs it: it will be done at the next start (towpath run)"
 
 
+@dataclass(frozen=True)
+class SteeringOptions:
+    """Options of every command that steers stages; see `spread`."""
+
+    why: Why
+    stage: StageName = None
+    wait: Wait = WAIT_S
+    who: Who = ""
+    as_json: AsJson = False
+
+
 @app.command()
-def pause(
-    ctx: typer.Context,
-    flow: FlowName,
-    why: Why,
-    stage: StageName = None,
-    wait: Wait = WAIT_S,
-    who: Who = "",
-    as_json: AsJson = False,
-) -> None:
+@spread
+def pause(ctx: typer.Context, flow: FlowName, given: SteeringOptions) -> None:
     """Let it rest until somebody says resume, also over a restart. Its process goes on."""
-    _ask(ctx, flow, stage, "pause", who, why, wait, as_json)
+    _ask(ctx, flow, "pause", given)
 
 
 @app.command()
-def resume(
-    ctx: typer.Context,
-    flow: FlowName,
-    why: Why,
-    stage: StageName = None,
-    wait: Wait = WAIT_S,
-    who: Who = "",
-    as_json: AsJson = False,
-) -> None:
+@spread
+def resume(ctx: typer.Context, flow: FlowName, given: SteeringOptions) -> None:
     """Go on after a pause or a halt. A stage that waits for its next try makes it now."""
-    _ask(ctx, flow, stage, "resume", who, why, wait, as_json)
+    _ask(ctx, flow, "resume", given)
 
 
 @app.command()
-def stop(
-    ctx: typer.Context,
-    flow: FlowName,
-    why: Why,
-    stage: StageName = None,
-    wait: Wait = WAIT_S,
-    who: Who = "",
-    as_json: AsJson = False,
-) -> None:
+@spread
+def stop(ctx: typer.Context, flow: FlowName, given: SteeringOptions) -> None:
     """End it after its present batch. Its process ends when none of its stages is left."""
-    _ask(ctx, flow, stage, "stop", who, why, wait, as_json)
+    _ask(ctx, flow, "stop", given)
 
 
 @app.command()
@@ -90,7 +86,7 @@ def reset(
     to: Annotated[
         Literal["earliest", "latest"], typer.Option(help="Where to go on: what is still there, or what comes next.")
     ] = "earliest",
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     wait: Wait = WAIT_S,
     who: Who = "",
     as_json: AsJson = False,
@@ -100,40 +96,86 @@ def reset(
 
     if not yes:
         confirm(f"{MEANS[to]}\nReset {flow}{f'/{stage}' if stage else ''} to {to}?", "nothing was changed")
-    _ask(ctx, flow, stage, "reset", who, why, wait, as_json, {"to": to})
+    _ask(ctx, flow, "reset", SteeringOptions(why, stage, wait, who, as_json), {"to": to})
+
+
+@app.command()
+def graph(
+    target: Target,
+    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a chart for mermaid, in place of a tree.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw the flow of a file: topics, steps and sinks. It is checked, and nothing is started."""
+    from towpath.flow.flow import find_flow
+    from towpath.flow.graph import stages as charts
+
+    if mermaid and as_json:
+        raise UsageError("--mermaid and --json: only one of them")
+    flow = find_flow(target).flow
+    stages = flow.stages()
+    if as_json:
+        shapes = [
+            {"name": stage.name, "fingerprint": stage.fingerprint(), "topology": stage.topology()} for stage in stages
+        ]
+        print_json({"flow": flow.name, "stages": shapes})
+    elif mermaid:
+        typer.echo(charts.mermaid(stages))
+    else:
+        typer.echo(flow.name)
+        for stage in stages:
+            typer.echo("\n".join(_drawn(stage)))
+
+
+@app.command()
+def check(ctx: typer.Context, target: Target, as_json: AsJson = False) -> None:
+    """Compare the flow of a file with its last run: what has changed, what it means, and whether it is refused.
+
+    Nothing is started or changed. The exit code is 1 when a stage would halt.
+    """
+    from towpath.flow.flow import find_flow
+    from towpath.flow.stage.comparison import FlowComparer
+
+    flow = find_flow(target).flow
+    with open_runtime(ctx) as runtime:
+        found = FlowComparer(runtime.database, runtime.log, flow).all()
+    if as_json:
+        stages = [{"stage": one.stage, "changes": list(one.changes), "refused": one.refused} for one in found]
+        print_json({"flow": flow.name, "stages": stages})
+    else:
+        for one in found:
+            for text in one.changes:
+                typer.echo(f"{flow.name}/{one.stage}: {text}")
+            if one.refused is not None:
+                typer.echo(f"{flow.name}/{one.stage} would halt: {one.refused}")
+            elif not one.changes:
+                typer.echo(f"{flow.name}/{one.stage}: {'as in its last run' if one.has_run else 'has not run yet'}")
+    if any(one.refused is not None for one in found):
+        raise typer.Exit(FAILED)
 
 
 def _ask(
-    ctx: typer.Context,
-    flow: str,
-    stage: str | None,
-    kind: str,
-    who: str,
-    why: str,
-    wait_s: float,
-    as_json: bool,
-    arguments: dict[str, Any] | None = None,
+    ctx: typer.Context, flow: str, kind: str, given: SteeringOptions, arguments: dict[str, Any] | None = None
 ) -> None:
     from towpath.flow.stage.states import StageCommandKind
     from towpath.flow.stage.status import StageCommands, is_done
     from towpath.operations.flows import stage_item
 
-    wish = StageCommandKind(kind)
+    command = StageCommandKind(kind)
     with open_runtime(ctx) as runtime:
-        steering = StageCommands(runtime.database, runtime.event_log)
-        before = steering.ask(flow, wish, who=who, why=why, stage=stage, arguments=arguments)
-        pairs = _answered(runtime, before, wish, wait_s)
-    if as_json:
-        print_json({"items": [{**stage_item(look), "is_done": is_done(wish, was, look)} for was, look in pairs]})
+        commands = StageCommands(runtime.database, runtime.event_log)
+        before = commands.ask(flow, command, who=given.who, why=given.why, stage=given.stage, arguments=arguments)
+        pairs = _answered(runtime, before, command, given.wait)
+    if given.as_json:
+        print_json({"items": [{**stage_item(look), "is_done": is_done(command, was, look)} for was, look in pairs]})
         return
     for was, look in pairs:
-        typer.echo(f"{flow}/{look.stage.name}: {_what_came(wish, was, look, wait_s)}")
+        typer.echo(f"{flow}/{look.stage.name}: {_what_came(command, was, look, given.wait)}")
 
 
 def _answered(
     runtime: Runtime, before: list[StageStatus], kind: StageCommandKind, wait_s: float
 ) -> list[tuple[StageStatus, StageStatus]]:
-    """The stages as they were and are, when all that are run have done what was wanted, or the time is over."""
+    """The stages before and now, once all running ones have carried out the command or the time is over."""
     from towpath.flow.stage.status import is_done, stage_statuses
 
     deadline = time.monotonic() + wait_s
@@ -159,44 +201,7 @@ def _what_came(kind: StageCommandKind, was: StageStatus, look: StageStatus, wait
     return f"asked; {NEXT_START}"
 
 
-Target = Annotated[
-    str,
-    typer.Argument(
-        metavar="TARGET",
-        show_default=False,
-        help="`module:flow` or `path/to/file.py:flow`; the module or file alone if it has one flow.",
-    ),
-]
-
-
-@app.command()
-def graph(
-    target: Target,
-    mermaid: Annotated[bool, typer.Option("--mermaid", help="As a chart for mermaid, in place of a tree.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Draw the flow of a file: topics, steps and sinks. It is checked, and nothing is started."""
-    from towpath.flow.flow import find_flow
-    from towpath.flow.graph import stages as graphs
-
-    if mermaid and as_json:
-        raise UsageError("--mermaid and --json: only one of them")
-    flow = find_flow(target).flow
-    stages = flow.stages()
-    if as_json:
-        shapes = [
-            {"name": stage.name, "fingerprint": stage.fingerprint(), "topology": stage.topology()} for stage in stages
-        ]
-        print_json({"flow": flow.name, "stages": shapes})
-    elif mermaid:
-        typer.echo(graphs.mermaid(stages))
-    else:
-        typer.echo(flow.name)
-        for stage in stages:
-            typer.echo("\n".join(drawn(stage)))
-
-
-def drawn(stage: Stage) -> Iterator[str]:
+def _drawn(stage: Stage) -> Iterator[str]:
     """A tree below each source. A step with several inputs stands below the first of them in full."""
     from towpath.flow.graph.nodes import Output
 
@@ -248,30 +253,3 @@ def _expects(expectations: tuple[tuple[str, str], ...]) -> str:
 
 def _takes(takes: InputFilter) -> str:
     return "" if takes.is_everything else f", takes {takes}"
-
-
-@app.command()
-def check(ctx: typer.Context, target: Target, as_json: AsJson = False) -> None:
-    """Compare the flow of a file with its last run: what has changed, what it means, and whether it is refused.
-
-    Nothing is started or changed. The exit code is 1 when a stage would halt.
-    """
-    from towpath.flow.flow import find_flow
-    from towpath.flow.stage.comparison import FlowComparer
-
-    flow = find_flow(target).flow
-    with open_runtime(ctx) as runtime:
-        found = FlowComparer(runtime.database, runtime.log, flow).all()
-    if as_json:
-        stages = [{"stage": one.stage, "changes": list(one.changes), "refused": one.refused} for one in found]
-        print_json({"flow": flow.name, "stages": stages})
-    else:
-        for one in found:
-            for text in one.changes:
-                typer.echo(f"{flow.name}/{one.stage}: {text}")
-            if one.refused is not None:
-                typer.echo(f"{flow.name}/{one.stage} would halt: {one.refused}")
-            elif not one.changes:
-                typer.echo(f"{flow.name}/{one.stage}: {'as in its last run' if one.has_run else 'has not run yet'}")
-    if any(one.refused is not None for one in found):
-        raise typer.Exit(FAILED)

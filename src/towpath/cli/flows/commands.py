@@ -1,8 +1,6 @@
-"""`towpath flow`: looking at flows. All of it comes from the database; neither Spark nor the flow file is needed.
+"""`towpath flow`: looking at flows, their batches in the ledger, and what failed in them.
 
-`towpath flow batches`: the ledger.
-
-`towpath flow errors`: what failed in a flow, and why.
+All of it comes from the database and the error topic; neither Spark nor the flow file is needed.
 """
 
 from __future__ import annotations
@@ -10,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
+from heapq import merge
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +17,7 @@ from towpath.cli.context import UsageError, open_runtime
 from towpath.cli.options import AsJson, Limit
 from towpath.cli.output import Column, console, print_fields, print_json, print_table, short_time, time_and_age
 from towpath.cli.topics.commands import LogUrl, open_topics
+from towpath.core.clock import to_datetime
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer(help="Look at flows and their batches, and steer them.", no_args_is_help=True)
+
+DEFAULT_BATCHES = 20
+DEFAULT_ERRORS = 20
 
 FlowName = Annotated[str, typer.Argument(metavar="FLOW", show_default=False, help="The flow's name.")]
 StageName = Annotated[
@@ -124,45 +127,6 @@ def state(
         print_look(look)
 
 
-def _print_stage(look: StageStatus, totals: dict[str, Any]) -> None:
-    from towpath.cli.flows.screen import parts_text
-    from towpath.core.clock import to_datetime
-    from towpath.flow.delivery.places import RARE, counts_of
-
-    stage = look.stage
-    shape = stage.topology
-    outputs = [f"{each['name']} from {each['input']}" for each in shape["outputs"]]
-    counts = counts_of(totals)
-    print_fields(
-        [
-            ("flow", stage.flow),
-            ("version", stage.version or None),
-            ("stage", stage.name),
-            ("state", look.state),
-            ("run by", look.run_by),
-            ("reads", ", ".join(shape["topics"])),
-            ("steps", ", ".join(f"{each['name']} ({each['kind']})" for each in shape["steps"])),
-            ("loads", "; ".join(outputs)),
-            ("generation", stage.generation or "none yet"),
-            ("checkpoint", stage.checkpoint or None),
-            ("read", f"{counts['read']:,} records since {stage.created_at:%Y-%m-%d %H:%M} UTC"),
-            ("loaded", f"{counts['loaded']:,}"),
-            ("filtered", parts_text(counts["filtered"], totals.get("filtered", {}), "by {}")),
-            ("failed", parts_text(counts["failed"], totals.get("failed", {}), "with code {}")),
-            *((name, f"{counts[name]:,}") for name in RARE if name in counts),
-            ("changed", time_and_age(stage.updated_at, to_datetime(look.now))),
-        ]
-    )
-
-
-def _gap_text(gap: Gap) -> str:
-    where = f"{gap.topic}/{gap.partition} from {gap.start} to before {gap.stop}"
-    return f"{gap.stage} will never read {where}: {gap.reason} ({gap.noticed_at:%Y-%m-%d %H:%M} UTC)"
-
-
-DEFAULT_BATCHES = 20
-
-
 @app.command()
 def batches(
     ctx: typer.Context,
@@ -177,12 +141,11 @@ def batches(
     as_json: AsJson = False,
 ) -> None:
     """What each batch read and what became of it, newest first: read = loaded + filtered + failed + rarer places."""
-    from towpath.core.clock import to_datetime
     from towpath.flow.delivery.ledger import Ledger
     from towpath.flow.stage.status import stage_statuses
     from towpath.operations.flows import batch_item
 
-    start = parsed(before)
+    start = parse_batch(before)
     with open_runtime(ctx) as runtime:
         stages = [look.stage.name for look in stage_statuses(runtime.database, flow, stage)]
         if start is not None and len(stages) > 1:
@@ -195,10 +158,56 @@ def batches(
     if as_json:
         print_json({"items": [batch_item(each) for each in page]})
     else:
-        _print(page, now, positions, len(stages) > 1)
+        _print_batches(page, now, positions, len(stages) > 1)
 
 
-def parsed(before: str | None) -> tuple[int, int] | None:
+@app.command()
+def errors(
+    ctx: typer.Context,
+    flow: FlowName,
+    code: Annotated[int | None, typer.Option(min=0, max=13, metavar="CODE", help="Only of this code.")] = None,
+    step: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this step or output.")] = None,
+    limit: Limit = DEFAULT_ERRORS,
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="The flow's error topic, if it is not FLOW.errors.")
+    ] = None,
+    url: LogUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """The last records that failed: where each came from, with which code, at which step, and what was said.
+
+    `topic read TOPIC/PARTITION/OFFSET` shows one of them whole, with its value and its trace.
+    """
+    kept: deque[tuple[Record, ErrorRecord]] = deque(maxlen=limit)
+    with open_topics(ctx, url) as (_, log):
+        for record, error in _error_records(log, topic or f"{flow}.errors"):
+            fits = (code is None or error.failure.code == code) and (step is None or error.failure.step == step)
+            if fits and error.flow == flow:
+                kept.append((record, error))
+    if as_json:
+        print_json({"items": [_error_item(record, error) for record, error in kept]})
+        return
+    columns = [
+        Column("error record", whole=True),
+        Column("of", whole=True),
+        Column("code", right=True, whole=True),
+        Column("step"),
+        Column("what happened"),
+    ]
+    rows = [
+        [
+            f"{record.topic}/{record.partition}/{record.offset}",
+            f"{error.topic}/{error.partition}/{error.offset}",
+            int(error.failure.code),
+            error.failure.step,
+            _said(error),
+        ]
+        for record, error in kept
+    ]
+    print_table(columns, rows)
+
+
+def parse_batch(before: str | None) -> tuple[int, int] | None:
     """The option `--before`."""
     if before is None:
         return None
@@ -208,7 +217,7 @@ def parsed(before: str | None) -> tuple[int, int] | None:
     return int(found[1]), int(found[2])
 
 
-def _print(page: list[Batch], now: datetime, positions: bool, several: bool) -> None:
+def _print_batches(page: list[Batch], now: datetime, positions: bool, several: bool) -> None:
     from towpath.flow.delivery.places import counts_of, names_of
 
     names = names_of(counts_of(each.counts) for each in page)
@@ -245,59 +254,43 @@ def _took(batch: Batch) -> str:
     return f"{batch.timings['total_s']:,.1f}s" if "total_s" in batch.timings else ""
 
 
-DEFAULT_ERRORS = 20
+def _print_stage(look: StageStatus, totals: dict[str, Any]) -> None:
+    from towpath.cli.flows.screen import parts_text
+    from towpath.flow.delivery.places import RARE, counts_of
 
-
-@app.command()
-def errors(
-    ctx: typer.Context,
-    flow: FlowName,
-    code: Annotated[int | None, typer.Option(min=0, max=13, metavar="CODE", help="Only of this code.")] = None,
-    step: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this step or output.")] = None,
-    limit: Limit = DEFAULT_ERRORS,
-    topic: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="The flow's error topic, if it is not FLOW.errors.")
-    ] = None,
-    url: LogUrl = None,
-    as_json: AsJson = False,
-) -> None:
-    """The last records that failed: where each came from, with which code, at which step, and what was said.
-
-    `topic read TOPIC/PARTITION/OFFSET` shows one of them whole, with its value and its trace.
-    """
-    kept: deque[tuple[Record, ErrorRecord]] = deque(maxlen=limit)
-    with open_topics(ctx, url) as (_, log):
-        for record, error in _read(log, topic or f"{flow}.errors"):
-            fits = (code is None or error.failure.code == code) and (step is None or error.failure.step == step)
-            if fits and error.flow == flow:
-                kept.append((record, error))
-    if as_json:
-        print_json({"items": [_item(record, error) for record, error in kept]})
-        return
-    columns = [
-        Column("error record", whole=True),
-        Column("of", whole=True),
-        Column("code", right=True, whole=True),
-        Column("step"),
-        Column("what happened"),
-    ]
-    rows = [
+    stage = look.stage
+    shape = stage.topology
+    outputs = [f"{each['name']} from {each['input']}" for each in shape["outputs"]]
+    counts = counts_of(totals)
+    print_fields(
         [
-            f"{record.topic}/{record.partition}/{record.offset}",
-            f"{error.topic}/{error.partition}/{error.offset}",
-            int(error.failure.code),
-            error.failure.step,
-            _said(error),
+            ("flow", stage.flow),
+            ("version", stage.version or None),
+            ("stage", stage.name),
+            ("state", look.state),
+            ("run by", look.run_by),
+            ("reads", ", ".join(shape["topics"])),
+            ("steps", ", ".join(f"{each['name']} ({each['kind']})" for each in shape["steps"])),
+            ("loads", "; ".join(outputs)),
+            ("generation", stage.generation or "none yet"),
+            ("checkpoint", stage.checkpoint or None),
+            ("read", f"{counts['read']:,} records since {stage.created_at:%Y-%m-%d %H:%M} UTC"),
+            ("loaded", f"{counts['loaded']:,}"),
+            ("filtered", parts_text(counts["filtered"], totals.get("filtered", {}), "by {}")),
+            ("failed", parts_text(counts["failed"], totals.get("failed", {}), "with code {}")),
+            *((name, f"{counts[name]:,}") for name in RARE if name in counts),
+            ("changed", time_and_age(stage.updated_at, to_datetime(look.now))),
         ]
-        for record, error in kept
-    ]
-    print_table(columns, rows)
+    )
 
 
-def _read(log: Log, topic: str) -> Iterator[tuple[Record, ErrorRecord]]:
-    """By their time. What somebody else has put into the topic is left out."""
-    from heapq import merge
+def _gap_text(gap: Gap) -> str:
+    where = f"{gap.topic}/{gap.partition} from {gap.start} to before {gap.stop}"
+    return f"{gap.stage} will never read {where}: {gap.reason} ({gap.noticed_at:%Y-%m-%d %H:%M} UTC)"
 
+
+def _error_records(log: Log, topic: str) -> Iterator[tuple[Record, ErrorRecord]]:
+    """The error records of a topic, ordered by time. Records that are no error records are skipped."""
     from towpath.flow.records.errors import ErrorRecord
 
     parts = [log.read(topic, number, start) for number, start in log.starts(topic).items()]
@@ -313,7 +306,7 @@ def _said(error: ErrorRecord) -> str:
     return failure.message if failure.exception in failure.message else f"{failure.exception}: {failure.message}"
 
 
-def _item(record: Record, error: ErrorRecord) -> dict[str, Any]:
+def _error_item(record: Record, error: ErrorRecord) -> dict[str, Any]:
     return {
         "record": f"{record.topic}/{record.partition}/{record.offset}",
         "kind": error.kind,

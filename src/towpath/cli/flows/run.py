@@ -12,16 +12,17 @@ import typer
 
 from towpath.cli.context import FAILED, CliContext
 from towpath.cli.flows.changes import Target
-from towpath.cli.options import AsJson
+from towpath.cli.options import AsJson, ProcessName
+from towpath.cli.progress import SignalHandler
+from towpath.errors import DatabaseError, NotTheOnlyOne
 
 if TYPE_CHECKING:
     from towpath.cli.flows.screen import RunTally, Screen
-    from towpath.cli.progress import SignalHandler
-    from towpath.errors import NotTheOnlyOne
     from towpath.flow.flow import Flow, FlowFile
     from towpath.flow.run.flow_run import FlowRun
     from towpath.flow.stage import StageMachine
     from towpath.runtime import Runtime
+    from towpath.settings import Settings
 
 
 WORKERS_PATH = "spark.executorEnv.PYTHONPATH"
@@ -35,10 +36,7 @@ def run(
     until_idle: Annotated[
         bool, typer.Option("--until-idle", help="End when all that is there is read, and nothing is due.")
     ] = False,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="What people see as this process's name; else as the settings say."),
-    ] = None,
+    name: ProcessName = None,
     metrics: Annotated[
         int | None,
         typer.Option(min=0, max=65535, metavar="PORT", help="Serve Prometheus metrics on 127.0.0.1; 0: any free port."),
@@ -66,34 +64,22 @@ def run(
         raise typer.Exit(FAILED)
 
 
-@contextmanager
-def _runtime(given: CliContext, name: str | None, found: FlowFile) -> Iterator[Runtime]:
-    """The runtime of a process that works: it makes its database, and its workers find the user's modules."""
-    from towpath.runtime import Runtime
+def with_workers_path(settings: Settings, found: FlowFile) -> Settings:
+    """The settings with which Spark's workers find the user's modules, here or on other machines."""
     from towpath.spark.cluster import is_local
 
-    loaded = given.working_settings(name)
-    path = found.take_along()
-    if not is_local(loaded.spark.master):
-        spark = loaded.spark.model_copy(update={"conf": {WORKERS_PATH: path, **loaded.spark.conf}})
-        loaded = loaded.model_copy(update={"spark": spark})
-    with Runtime(loaded, kind="flow") as runtime:
-        yield runtime
-
-
-def _check_topics(runtime: Runtime, flow: Flow) -> None:
-    """A flow waits for a topic that is not there; a run that is to end would wait for ever."""
-    for stage in flow.stages():
-        for topic in stage.topics:
-            runtime.log.topic(topic)
+    path, spark = found.take_along(), settings.spark
+    if is_local(spark.master):
+        return settings
+    spark = spark.model_copy(update={"conf": {WORKERS_PATH: path, **spark.conf}})
+    return settings.model_copy(update={"spark": spark})
 
 
 def run_flow(
     runtime: Runtime, flow: Flow, until_idle: bool, tally: RunTally, metrics: int | None = None
 ) -> dict[str, StageMachine]:
-    """From the start of Spark to the rest of all stages; returns how each ended."""
+    """Start Spark, run the flow until all stages rest, and return how each ended."""
     from towpath.cli.flows.screen import open_screen, start_spark
-    from towpath.cli.progress import SignalHandler
 
     screen = open_screen(flow.name)
     runtime.events.subscribe(tally)
@@ -115,8 +101,24 @@ def run_flow(
         screen.close()
 
 
+@contextmanager
+def _runtime(given: CliContext, name: str | None, found: FlowFile) -> Iterator[Runtime]:
+    """The runtime of a flow's process: it creates its database, and Spark's workers find the user's modules."""
+    from towpath.runtime import Runtime
+
+    with Runtime(with_workers_path(given.working_settings(name), found), kind="flow") as runtime:
+        yield runtime
+
+
+def _check_topics(runtime: Runtime, flow: Flow) -> None:
+    """Raise an error for a missing topic: a flow waits for it, so that a run until idle would never end."""
+    for stage in flow.stages():
+        for topic in stage.topics:
+            runtime.log.topic(topic)
+
+
 def _serve_metrics(runtime: Runtime, flow: Flow, port: int, started: list[FlowRun], screen: Screen) -> None:
-    """Before the flow starts, so that nothing of it is missed."""
+    """Serve metrics from before the flow starts, so that they miss nothing."""
     from towpath.flow.run.metrics import FlowMetrics
 
     metrics = FlowMetrics(flow.name, lambda: [view for run in started for view in run.views()])
@@ -125,7 +127,7 @@ def _serve_metrics(runtime: Runtime, flow: Flow, port: int, started: list[FlowRu
 
 
 class _Tick:
-    """Shows how the stages are, again and again."""
+    """Shows and reports the state of the stages; called again and again while the flow runs."""
 
     def __init__(
         self, runtime: Runtime, run: FlowRun, tally: RunTally, screen: Screen, stopping: SignalHandler
@@ -139,7 +141,6 @@ class _Tick:
 
     def __call__(self) -> None:
         from towpath.cli.flows.views import StageLine
-        from towpath.errors import DatabaseError
         from towpath.flow.delivery.places import counts_of
 
         if self._stopping.news():
@@ -154,9 +155,7 @@ class _Tick:
 
 
 def _started(runtime: Runtime, flow: Flow, until_idle: bool, screen: Screen) -> FlowRun:
-    """Take the stages and start them. A process that was killed a moment ago holds them until its lease is over."""
-    from towpath.errors import NotTheOnlyOne
-
+    """Claim the stages and start them. A process that was just killed holds them until its lease ends."""
     while True:
         running = runtime.flow(flow)
         try:
@@ -167,7 +166,7 @@ def _started(runtime: Runtime, flow: Flow, until_idle: bool, screen: Screen) -> 
 
 
 def _wait_for_death(runtime: Runtime, flow: Flow, screen: Screen, refusal: NotTheOnlyOne) -> None:
-    """Until no other process has the flow; raises the refusal when one of them beats."""
+    """Wait until no other process has the flow; raise `refusal` if one of them still beats."""
     from towpath.flow.stage.status import stage_statuses
 
     settings, begun_at = runtime.settings.process, time.monotonic()

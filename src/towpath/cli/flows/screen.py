@@ -1,10 +1,7 @@
-"""What a running flow shows while it runs, on standard error: a picture on a terminal, lines elsewhere.
+"""What a run of a flow shows: the start of Spark, its stages while they run, and what came of it at the end.
 
-Starting Spark for a flow: what takes long is shown, and what Java prints does not run through the picture.
-
-How a run ended: what was read and what became of it, what failed and why, and what to type next.
-
-What a run of a flow came to.
+While it runs, all of it goes to standard error: a picture that moves on a terminal, lines elsewhere. Java's output is
+led there too, so that it does not run through the picture.
 """
 
 from __future__ import annotations
@@ -41,8 +38,12 @@ if TYPE_CHECKING:
     from towpath.spark.artifacts import FetchProgress
 
 
+LOOK_S = 0.1
 STATUS_EVERY_S = 10.0
 DRAW_EVERY_S = 0.25
+MEGABYTE = 1_000_000
+NOISE = "WARNING: Using incubator modules"  # of every Java that Spark starts
+SOME_ERRORS = 10
 KEPT = (EventKind.FLOW_CHANGED, EventKind.FLOW_GAP_FOUND)
 
 
@@ -50,51 +51,33 @@ class Screen(Protocol):
     """Where a run shows itself."""
 
     def phase(self, text: str, seconds: float) -> None:
-        """What is being done before the flow runs, and for how long by now."""
+        """What is done before the flow runs, and for how many seconds so far."""
 
     def say(self, text: str) -> None:
         """One line that stays; from any thread."""
 
     def note(self, text: str) -> None:
-        """What the person should know from now on."""
+        """What the person should know from now on; replaces the last note."""
 
     def on_event(self, event: Event) -> None:
         """A subscriber of the process's events, called from any thread."""
 
     def stages(self, stages: Sequence[StageLine], now: int) -> None:
-        """How the stages are; called often."""
+        """The present state of the stages; called often."""
 
     def close(self) -> None:
-        """The picture goes; lines stay."""
+        """Remove the picture; lines stay."""
 
 
 def open_screen(title: str) -> Screen:
     return LiveScreen(title) if can_redraw(sys.stderr) else LineScreen()
 
 
-def _own_way() -> TextIO:
-    """Spark's Java gets the standard error of this process; the screen keeps a way of its own to where that led."""
-    return os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
-
-
-def told(event: Event) -> str:
-    """A line about an event of a flow, or nothing."""
-    match event.kind:
-        case EventKind.FLOW_MOVED:
-            return moved_text(event)
-        case EventKind.FLOW_CHANGED:
-            return f"{event.subject} is not as in its last run: {'; '.join(event.data['changes'])}"
-        case EventKind.FLOW_GAP_FOUND:
-            where = "{topic}/{partition} from {from} to before {to}".format_map(event.data)
-            return f"{event.subject}: {where} will never be read: {event.why}"
-    return ""
-
-
 class LineScreen:
-    """One line at every unusual move, and the state of each stage every ten seconds."""
+    """A line for each unusual move, and the state of each stage every ten seconds."""
 
     def __init__(self) -> None:
-        self._stream = _own_way()
+        self._stream = _own_stderr()
         self._lock = threading.Lock()
         self._phase = ""
         self._status_at = time.monotonic()
@@ -114,7 +97,7 @@ class LineScreen:
         self._status_at = time.monotonic()
 
     def on_event(self, event: Event) -> None:
-        if text := told(event):
+        if text := _event_text(event):
             self.say(text)
 
     def stages(self, stages: Sequence[StageLine], now: int) -> None:
@@ -141,7 +124,7 @@ class LiveScreen:
         from rich.console import Console
         from rich.live import Live
 
-        self._stream = _own_way()
+        self._stream = _own_stderr()
         self._console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._title = title
@@ -162,7 +145,7 @@ class LiveScreen:
 
     def on_event(self, event: Event) -> None:
         if event.kind in KEPT:
-            self._console.print(plain(told(event)), style="yellow", soft_wrap=True)
+            self._console.print(plain(_event_text(event)), style="yellow", soft_wrap=True)
 
     def stages(self, stages: Sequence[StageLine], now: int) -> None:
         from rich.console import Group
@@ -181,13 +164,8 @@ class LiveScreen:
             self._live.update(drawn, refresh=True)
 
 
-LOOK_S = 0.1
-MEGABYTE = 1_000_000
-NOISE = "WARNING: Using incubator modules"  # of every Java that Spark starts
-
-
 def start_spark(runtime: Runtime, name: str, screen: Screen) -> None:
-    """Start this process's Spark session; in a thread of its own, so that a signal is heard meanwhile."""
+    """Start this process's Spark session in a thread of its own, so that signals are handled meanwhile."""
     with java_output_to(screen.say):
         start = _Start(runtime, name)
         start.thread.start()
@@ -196,6 +174,127 @@ def start_spark(runtime: Runtime, name: str, screen: Screen) -> None:
             screen.phase(start.phase, time.monotonic() - start.begun_at)
     if start.error is not None:
         raise start.error
+
+
+@contextmanager
+def java_output_to(say: Callable[[str], None]) -> Iterator[None]:
+    """Pass each line to `say` that processes started inside print: standard output is for results."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reading, writing = os.pipe()
+    kept = {number: os.dup(number) for number in (1, 2)}
+    threading.Thread(target=_pump, args=(reading, say), name="java-output", daemon=True).start()
+    try:
+        for number in kept:
+            os.dup2(writing, number)
+        yield
+    finally:
+        for number, own in kept.items():
+            os.dup2(own, number)
+            os.close(own)
+        os.close(writing)
+
+
+class RunTally:
+    """Adds up the batches of this process, by stage. A subscriber of its events."""
+
+    def __init__(self, flow: str) -> None:
+        self._flow = flow
+        self._lock = threading.Lock()
+        self._stages: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, event: Event) -> None:
+        flow, _, stage = event.subject.partition("/")
+        if event.kind is EventKind.BATCH_COMMITTED and flow == self._flow:
+            counts: Counts = {name: value for name, value in event.data.items() if name not in ("batch_id", "took_s")}
+            with self._lock:
+                before = self._stages.get(stage, {"batches": 0})
+                self._stages[stage] = {**added(before, counts), "batches": before["batches"] + 1}
+
+    def of(self, stage: str) -> dict[str, Any]:
+        """`{"read": 9, "filtered": {"label": 1}, "failed": {"9": 2}, …}`"""
+        with self._lock:
+            return self._stages.get(stage, {})
+
+
+def print_end(flow: Flow, pilots: Mapping[str, StageMachine], tally: RunTally, given: CliContext) -> None:
+    """Print the outcome for people."""
+    names = names_of(counts_of(tally.of(stage)) for stage in pilots)
+    columns = [
+        Column("stage"),
+        Column("state", whole=True),
+        *(Column(name, right=True, whole=True) for name in (*names, "batches")),
+        Column("because"),
+    ]
+    rows = []
+    for stage, pilot in pilots.items():
+        counts = counts_of(tally.of(stage))
+        numbers = [f"{counts.get(name, 0):,}" for name in names]
+        rows.append([stage, pilot.state, *numbers, tally.of(stage).get("batches", 0), pilot.reason])
+    print_table(columns, rows)
+    filtered, failed = _summed(pilots, tally, "filtered"), _summed(pilots, tally, "failed")
+    if filtered:
+        typer.echo("\nfiltered")
+        print_table(
+            [Column("records", right=True), Column("by step")], [[f"{n:,}", step] for step, n in filtered.items()]
+        )
+    if failed:
+        typer.echo("\nfailed")
+        print_table(
+            [Column("records", right=True), Column("code", right=True), Column("meaning")],
+            [[f"{count:,}", code, MEANINGS[ErrorCode(int(code))]] for code, count in failed.items()],
+        )
+        own = "" if flow.error_topic == f"{flow.name}.errors" else f" --topic {flow.error_topic}"
+        typer.echo("\nLook at them, or read them whole:")
+        typer.echo(f"  {_own_command(given, f'flow errors {flow.name}{own}')}")
+        typer.echo(f"  {_own_command(given, f'topic read {flow.error_topic} -n {SOME_ERRORS}')}")
+    for stage, pilot in pilots.items():
+        if pilot.state is StageState.HALTED:
+            console().print(f"\n✗ {stage} is halted: {plain(pilot.reason)}", style="bold red", soft_wrap=True)
+            resume = _own_command(given, f"flow resume {flow.name} {shlex.quote(stage)} --why 'it is mended'")
+            typer.echo(f"When that is mended, let it go on and run it again:\n  {resume}")
+
+
+def print_end_json(flow: Flow, pilots: Mapping[str, StageMachine], tally: RunTally) -> None:
+    """Print the outcome for programs."""
+    stages = [
+        {
+            "stage": stage,
+            "state": pilot.state,
+            "reason": pilot.reason,
+            "batches": tally.of(stage).get("batches", 0),
+            **counts_of(tally.of(stage)),
+            "filtered_by": tally.of(stage).get("filtered", {}),
+            "failed_by_code": tally.of(stage).get("failed", {}),
+            "delivered": tally.of(stage).get("delivered", {}),
+        }
+        for stage, pilot in pilots.items()
+    ]
+    print_json({"flow": flow.name, "stages": stages, "error_topic": flow.error_topic})
+
+
+def parts_text(total: int, parts: Mapping[str, int], each: str) -> str:
+    """`3: 2 with code 9, 1 with code 7`"""
+    shown = ", ".join(f"{count:,} {each.format(name)}" for name, count in parts.items() if count)
+    return f"{total:,}: {shown}" if shown else f"{total:,}"
+
+
+def _event_text(event: Event) -> str:
+    """A line about an event of a flow; empty for everyday events."""
+    match event.kind:
+        case EventKind.FLOW_MOVED:
+            return moved_text(event)
+        case EventKind.FLOW_CHANGED:
+            return f"{event.subject} is not as in its last run: {'; '.join(event.data['changes'])}"
+        case EventKind.FLOW_GAP_FOUND:
+            where = "{topic}/{partition} from {from} to before {to}".format_map(event.data)
+            return f"{event.subject}: {where} will never be read: {event.why}"
+    return ""
+
+
+def _own_stderr() -> TextIO:
+    """A copy of standard error: Java's output is redirected from the descriptor itself."""
+    return os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
 
 
 @dataclass(slots=True)
@@ -232,25 +331,6 @@ class _Start:
             self.phase = f"starting Spark on {self.runtime.settings.spark.master}"
 
 
-@contextmanager
-def java_output_to(say: Callable[[str], None]) -> Iterator[None]:
-    """What is started inside has a pipe for its output, of which each line is said. Standard output is for results."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    reading, writing = os.pipe()
-    kept = {number: os.dup(number) for number in (1, 2)}
-    threading.Thread(target=_pump, args=(reading, say), name="java-output", daemon=True).start()
-    try:
-        for number in kept:
-            os.dup2(writing, number)
-        yield
-    finally:
-        for number, own in kept.items():
-            os.dup2(own, number)
-            os.close(own)
-        os.close(writing)
-
-
 def _pump(reading: int, say: Callable[[str], None]) -> None:
     with open(reading, encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -261,94 +341,7 @@ def _pump(reading: int, say: Callable[[str], None]) -> None:
                     return
 
 
-class RunTally:
-    """Adds up the batches of this process, by stage. A subscriber of its events."""
-
-    def __init__(self, flow: str) -> None:
-        self._flow = flow
-        self._lock = threading.Lock()
-        self._stages: dict[str, dict[str, Any]] = {}
-
-    def __call__(self, event: Event) -> None:
-        flow, _, stage = event.subject.partition("/")
-        if event.kind is EventKind.BATCH_COMMITTED and flow == self._flow:
-            counts: Counts = {name: value for name, value in event.data.items() if name not in ("batch_id", "took_s")}
-            with self._lock:
-                before = self._stages.get(stage, {"batches": 0})
-                self._stages[stage] = {**added(before, counts), "batches": before["batches"] + 1}
-
-    def of(self, stage: str) -> dict[str, Any]:
-        """`{"read": 9, "filtered": {"label": 1}, "failed": {"9": 2}, …}`"""
-        with self._lock:
-            return self._stages.get(stage, {})
-
-
-def parts_text(total: int, parts: Mapping[str, int], each: str) -> str:
-    """`3: 2 with code 9, 1 with code 7`"""
-    shown = ", ".join(f"{count:,} {each.format(name)}" for name, count in parts.items() if count)
-    return f"{total:,}: {shown}" if shown else f"{total:,}"
-
-
-SOME_ERRORS = 10
-
-
-def print_end(flow: Flow, pilots: Mapping[str, StageMachine], tally: RunTally, given: CliContext) -> None:
-    """For people."""
-    names = names_of(counts_of(tally.of(stage)) for stage in pilots)
-    columns = [
-        Column("stage"),
-        Column("state", whole=True),
-        *(Column(name, right=True, whole=True) for name in (*names, "batches")),
-        Column("because"),
-    ]
-    rows = []
-    for stage, pilot in pilots.items():
-        counts = counts_of(tally.of(stage))
-        numbers = [f"{counts.get(name, 0):,}" for name in names]
-        rows.append([stage, pilot.state, *numbers, tally.of(stage).get("batches", 0), pilot.reason])
-    print_table(columns, rows)
-    filtered, failed = _parts(pilots, tally, "filtered"), _parts(pilots, tally, "failed")
-    if filtered:
-        typer.echo("\nfiltered")
-        print_table(
-            [Column("records", right=True), Column("by step")], [[f"{n:,}", step] for step, n in filtered.items()]
-        )
-    if failed:
-        typer.echo("\nfailed")
-        print_table(
-            [Column("records", right=True), Column("code", right=True), Column("meaning")],
-            [[f"{count:,}", code, MEANINGS[ErrorCode(int(code))]] for code, count in failed.items()],
-        )
-        own = "" if flow.error_topic == f"{flow.name}.errors" else f" --topic {flow.error_topic}"
-        typer.echo("\nLook at them, or read them whole:")
-        typer.echo(f"  {command(given, f'flow errors {flow.name}{own}')}")
-        typer.echo(f"  {command(given, f'topic read {flow.error_topic} -n {SOME_ERRORS}')}")
-    for stage, pilot in pilots.items():
-        if pilot.state is StageState.HALTED:
-            console().print(f"\n✗ {stage} is halted: {plain(pilot.reason)}", style="bold red", soft_wrap=True)
-            resume = command(given, f"flow resume {flow.name} {shlex.quote(stage)} --why 'it is mended'")
-            typer.echo(f"When that is mended, let it go on and run it again:\n  {resume}")
-
-
-def print_end_json(flow: Flow, pilots: Mapping[str, StageMachine], tally: RunTally) -> None:
-    """For programs."""
-    stages = [
-        {
-            "stage": stage,
-            "state": pilot.state,
-            "reason": pilot.reason,
-            "batches": tally.of(stage).get("batches", 0),
-            **counts_of(tally.of(stage)),
-            "filtered_by": tally.of(stage).get("filtered", {}),
-            "failed_by_code": tally.of(stage).get("failed", {}),
-            "delivered": tally.of(stage).get("delivered", {}),
-        }
-        for stage, pilot in pilots.items()
-    ]
-    print_json({"flow": flow.name, "stages": stages, "error_topic": flow.error_topic})
-
-
-def command(given: CliContext, words: str) -> str:
+def _own_command(given: CliContext, words: str) -> str:
     """How to call this program again with the same settings."""
     options = ""
     if given.config is not None:
@@ -358,8 +351,8 @@ def command(given: CliContext, words: str) -> str:
     return f"towpath{options} {words}"
 
 
-def _parts(pilots: Mapping[str, Any], tally: RunTally, name: str) -> dict[str, int]:
-    """By step or code, over all stages."""
+def _summed(pilots: Mapping[str, Any], tally: RunTally, name: str) -> dict[str, int]:
+    """Counts by step or code, summed over all stages."""
     total: dict[str, int] = {}
     for stage in pilots:
         for part, count in tally.of(stage).get(name, {}).items():

@@ -1,9 +1,4 @@
-"""A running flow on a terminal: a line for each stage, what troubles it, and how far its partitions are.
-
-What is said of a stage, in words: its state, its trouble, who runs it.
-
-The state of a flow: once, or again and again until Ctrl-C.
-"""
+"""How stages look: their state and trouble in words, as a picture on a terminal, and followed until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -46,50 +41,12 @@ if TYPE_CHECKING:
     from towpath.runtime import Runtime
 
 
-# From batch to batch: nobody wants a line for each.
-EVERYDAY = frozenset({StageState.EXTRACT, StageState.TRANSFORM, StageState.LOAD, StageState.ERRORS})
-
-
-def time_in_state(pilot: StageMachine, now: int) -> str:
-    return age(to_datetime(pilot.since), to_datetime(max(now, pilot.since)))
-
-
-def code_text(code: int, step: str = "", message: str = "") -> str:
-    """`code 9 at label, a step failed on it: KeyError …`"""
-    at = f" at {step}" if step else ""
-    return f"code {int(code)}{at}, {MEANINGS[ErrorCode(code)]}" + (f": {message}" if message else "")
-
-
-def trouble_of(pilot: StageMachine, now: int) -> str:
-    """Why it waits or rests, and for how long; nothing of a stage that is at work."""
-    if pilot.is_resting:
-        return pilot.reason
-    if not pilot.is_waiting or pilot.last_error is None:
-        return ""
-    error = pilot.last_error
-    return f"{next_try(pilot, now)}, attempt {pilot.attempt}: {code_text(error.code, error.step, error.message)}"
-
-
-def next_try(pilot: StageMachine, now: int) -> str:
-    verb = "probes" if pilot.state is StageState.HELD else "tries again"
-    left_s = ((pilot.next_try or now) - now) / MICROS
-    return f"{verb} in {left_s:.0f} s" if left_s >= 1 else f"{verb} now"
-
-
-def moved_text(event: Event) -> str:
-    """A move as a line tells it, or nothing when it is one of those from batch to batch."""
-    before, after = StageState(event.data["from"]), StageState(event.data["to"])
-    if {before, after} <= EVERYDAY or before is after:
-        return ""
-    text = f"{event.subject}: {before} → {after}"
-    if "code" in event.data:
-        text += f", {code_text(event.data['code'], event.data['step'])}"
-    return text + (f": {event.why}" if event.why else "")
-
-
 FEWEST_PARTITIONS = 3
 OTHER_LINES = 6  # title, heads, empty lines and the last one
 HEALTHY = "green"
+ROUND_S = 1.0
+# From batch to batch: nobody wants a line for each.
+EVERYDAY = frozenset({StageState.EXTRACT, StageState.TRANSFORM, StageState.LOAD, StageState.ERRORS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +60,101 @@ class StageLine:
     is_run: bool = True
 
 
+def print_look(look: StageStatus) -> None:
+    """Print all that is known of a stage's state."""
+    stage, pilot = look.stage, look.stage.pilot
+    now = to_datetime(look.now)
+    error = pilot.last_error
+    seen = "" if look.is_run else f"; as of {time_and_age(stage.updated_at, now)}"
+    lag = stage.sample.get("lag")
+    print_fields(
+        [
+            ("stage", f"{stage.flow}/{stage.name}"),
+            ("state", look.state),
+            ("since", time_and_age(to_datetime(pilot.since), now)),
+            ("because", pilot.reason or None),
+            ("attempt", pilot.attempt or None),
+            (
+                "next try",
+                f"{_next_try(pilot, look.now)}, then goes on with {pilot.resumes}" if pilot.is_waiting else None,
+            ),
+            ("last error", _code_text(error.code, error.step, error.message) if error else None),
+            ("", time_and_age(to_datetime(error.at), now) if error else None),
+            ("batch", pilot.batch_id),
+            ("run by", look.run_by),
+            ("wanted", _wish_text(look, now)),
+            ("rate", f"{stage.sample.get('rate', 0.0):,.1f} records/s" if look.is_run else None),
+            ("lag", None if lag is None else f"{lag:,}{seen}"),
+        ]
+    )
+    if partitions := _partitions_of(stage.sample):
+        typer.echo()
+        names = ("position", "end", "lag")
+        columns = [Column("partition"), *(Column(name, right=True, whole=True) for name in names)]
+        rows = [[f"{each['topic']}/{each['partition']}", *(f"{each[name]:,}" for name in names)] for each in partitions]
+        print_table(columns, rows)
+
+
+def watched(runtime: Runtime, flow: str, stage: str | None, as_json: bool) -> None:
+    """Show the state until Ctrl-C: a picture that moves on a terminal, elsewhere a line for each change."""
+    show = _as_documents if as_json else _as_picture if can_redraw(sys.stdout) else _as_lines
+    show(lambda: stage_statuses(runtime.database, flow, stage), runtime)
+
+
 def picture(stages: Sequence[StageLine], now: int, height: int) -> RenderableType:
-    """All stages, in no more lines than there are."""
+    """All stages, in no more lines than the terminal has."""
     from rich.console import Group
 
     lines: list[RenderableType] = [_stages(stages, now), *_troubles(stages, now)]
     room = height - 2 * len(stages) - OTHER_LINES
-    partitions = [each for stage in stages for each in partitions_of(stage.sample)]
+    partitions = [each for stage in stages for each in _partitions_of(stage.sample)]
     if partitions:
         lines += ["", _partitions(partitions, max(FEWEST_PARTITIONS, room))]
     return Group(*lines)
 
 
-def partitions_of(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
+def time_in_state(pilot: StageMachine, now: int) -> str:
+    return age(to_datetime(pilot.since), to_datetime(max(now, pilot.since)))
+
+
+def trouble_of(pilot: StageMachine, now: int) -> str:
+    """Why a stage waits or rests, and until when; empty for a stage at work."""
+    if pilot.is_resting:
+        return pilot.reason
+    if not pilot.is_waiting or pilot.last_error is None:
+        return ""
+    error = pilot.last_error
+    return f"{_next_try(pilot, now)}, attempt {pilot.attempt}: {_code_text(error.code, error.step, error.message)}"
+
+
+def moved_text(event: Event) -> str:
+    """A line about a move; empty for the everyday moves from batch to batch."""
+    before, after = StageState(event.data["from"]), StageState(event.data["to"])
+    if {before, after} <= EVERYDAY or before is after:
+        return ""
+    text = f"{event.subject}: {before} → {after}"
+    if "code" in event.data:
+        text += f", {_code_text(event.data['code'], event.data['step'])}"
+    return text + (f": {event.why}" if event.why else "")
+
+
+def number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _code_text(code: int, step: str = "", message: str = "") -> str:
+    """`code 9 at label, a step failed on it: KeyError …`"""
+    at = f" at {step}" if step else ""
+    return f"code {int(code)}{at}, {MEANINGS[ErrorCode(code)]}" + (f": {message}" if message else "")
+
+
+def _next_try(pilot: StageMachine, now: int) -> str:
+    verb = "probes" if pilot.state is StageState.HELD else "tries again"
+    left_s = ((pilot.next_try or now) - now) / MICROS
+    return f"{verb} in {left_s:.0f} s" if left_s >= 1 else f"{verb} now"
+
+
+def _partitions_of(sample: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Where a stage is in each partition; those of the re-entry topic only when something has come back."""
     found: list[dict[str, Any]] = sample.get("partitions", [])
     return [each for each in found if each["end"] or not each["topic"].endswith(".reentry")]
@@ -150,7 +189,7 @@ def _troubles(stages: Sequence[StageLine], now: int) -> Iterable[RenderableType]
 
 
 def _partitions(partitions: list[dict[str, Any]], most: int) -> Table:
-    """Those that are furthest behind, when there are too many."""
+    """A table of partitions; only the furthest behind when there are too many."""
     kept = partitions
     if len(partitions) > most:
         far = sorted(partitions, key=lambda each: -each["lag"])[: most - 1]
@@ -176,57 +215,9 @@ def _table(left: Sequence[str], right: Sequence[str]) -> Table:
     return table
 
 
-def number(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
-
-
-ROUND_S = 1.0
-
-
-def print_look(look: StageStatus) -> None:
-    """All that is known of a stage's state."""
-    stage, pilot = look.stage, look.stage.pilot
-    now = to_datetime(look.now)
-    error = pilot.last_error
-    seen = "" if look.is_run else f"; as of {time_and_age(stage.updated_at, now)}"
-    lag = stage.sample.get("lag")
-    print_fields(
-        [
-            ("stage", f"{stage.flow}/{stage.name}"),
-            ("state", look.state),
-            ("since", time_and_age(to_datetime(pilot.since), now)),
-            ("because", pilot.reason or None),
-            ("attempt", pilot.attempt or None),
-            (
-                "next try",
-                f"{next_try(pilot, look.now)}, then goes on with {pilot.resumes}" if pilot.is_waiting else None,
-            ),
-            ("last error", code_text(error.code, error.step, error.message) if error else None),
-            ("", time_and_age(to_datetime(error.at), now) if error else None),
-            ("batch", pilot.batch_id),
-            ("run by", look.run_by),
-            ("wanted", _wish_text(look, now)),
-            ("rate", f"{stage.sample.get('rate', 0.0):,.1f} records/s" if look.is_run else None),
-            ("lag", None if lag is None else f"{lag:,}{seen}"),
-        ]
-    )
-    if partitions := partitions_of(stage.sample):
-        typer.echo()
-        names = ("position", "end", "lag")
-        columns = [Column("partition"), *(Column(name, right=True, whole=True) for name in names)]
-        rows = [[f"{each['topic']}/{each['partition']}", *(f"{each[name]:,}" for name in names)] for each in partitions]
-        print_table(columns, rows)
-
-
 def _wish_text(look: StageStatus, now: datetime) -> str | None:
     wish = look.stage.wish
     return None if wish is None else f"{wish.kind}, by {wish.who}, {time_and_age(wish.at, now)}: {wish.why}"
-
-
-def watched(runtime: Runtime, flow: str, stage: str | None, as_json: bool) -> None:
-    """Until Ctrl-C. On a terminal one picture that moves, elsewhere a line whenever something is other than before."""
-    show = _as_documents if as_json else _as_picture if can_redraw(sys.stdout) else _as_lines
-    show(lambda: stage_statuses(runtime.database, flow, stage), runtime)
 
 
 def _rounds(look: Callable[[], Sequence[StageStatus]], show: Callable[[Sequence[StageStatus]], None]) -> None:

@@ -1,10 +1,6 @@
-"""`towpath send`: files or standard input to a gateway.
+"""`towpath send` and `receive` for clients of a gateway, `towpath upload` for operators.
 
-`towpath receive`: the results of an upload, to files.
-
-Options of the commands that talk to a gateway. The key is none of them: it would stand in the list of processes.
-
-`towpath upload`: what clients have sent, for operators. Clients themselves use `send` and `receive`.
+The key is no option of theirs: it would stand in the list of processes.
 """
 
 from __future__ import annotations
@@ -19,8 +15,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from towpath.cli.context import UsageError, open_runtime, say
-from towpath.cli.options import DEFAULT_ROWS, NEVER, AsJson, Before, Who, Why, confirm, parse_age_s, spread
-from towpath.cli.output import print_json
+from towpath.cli.options import (
+    DEFAULT_ROWS,
+    NEVER,
+    AsJson,
+    Before,
+    Who,
+    Why,
+    YesOrY,
+    confirm,
+    parse_age_s,
+    parse_state,
+    spread,
+)
+from towpath.cli.output import counted, cut, print_done, print_json, size_text
+from towpath.core.clock import to_datetime
 
 if TYPE_CHECKING:
     from towpath.client import Client
@@ -28,10 +37,15 @@ if TYPE_CHECKING:
     from towpath.client.sender import Sent
     from towpath.client.state import ReceivedQuery, StateFile
     from towpath.client.upload import FileInput, StandardInput, UploadPlan, UploadResult
-    from towpath.gateway.uploads.model import UploadState
 
 
 SERVER_VARIABLE = "TOWPATH_SERVER"
+SHOWN_LINES = 10
+MOST_UPLOADS = 999
+
+app = typer.Typer(help="Look at uploads, and end or help those that are stuck.", no_args_is_help=True)
+
+Id = Annotated[str, typer.Argument(metavar="UPLOAD", show_default=False, help="The upload's id.")]
 
 
 @dataclass(frozen=True)
@@ -57,7 +71,7 @@ class GatewayOptions:
     ] = False
 
     def client(self, server: str | None = None, on_wait: Waiting | None = None) -> Client:
-        """`server`: where it was the last time."""
+        """A client of the gateway; `server` is its address in an earlier run."""
         from towpath.client import Client
         from towpath.client.connection import find_key
         from towpath.client.protocol import say_nothing
@@ -74,9 +88,6 @@ class GatewayOptions:
             give_up_after_s=None if limit == NEVER else float(limit),
             on_wait=on_wait or say_nothing,
         )
-
-
-SHOWN_LINES = 10
 
 
 @spread
@@ -127,12 +138,126 @@ def send(
         raise UsageError(f"--format {form}: there are {' and '.join(FORMS)}")
     wanted = _wanted(stream, files, inputs)
     named = None if columns is None else [each.strip() for each in columns.split(",")]
-    with UploadPlan(wanted, form, named, _standard_input()) as plan:
+    standard_input: StandardInput | None = getattr(sys.stdin, "buffer", None)
+    with UploadPlan(wanted, form, named, standard_input) as plan:
         path = state or _beside(wanted)
         file = None if path is None else StateFile(path)
         with file or nullcontext():
             done = _send(gateway, stream, plan, file, label=label, zip=gzip, new=new)
-    _tell_of_send(done, plan, stream, path, as_json)
+    _tell_sent(done, plan, stream, path, as_json)
+
+
+@spread
+def receive(
+    ctx: typer.Context,
+    gateway: GatewayOptions,
+    upload: Annotated[
+        str | None, typer.Argument(metavar="[UPLOAD]", show_default=False, help="The upload's id, as `send` told it.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The state file of `towpath send`, in place of the id.")
+    ] = None,
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go, one for each query.")] = Path(),
+    query: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this query; may stand several times. All of them if not given."),
+    ] = None,
+    form: Annotated[str, typer.Option("--format", metavar="jsonl|csv", help="What the files shall be.")] = "jsonl",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the results are complete.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the results of an upload to files, and tell the gateway that they are safe.
+
+    The same command again goes on where an earlier one ended, was stopped or was killed: no row is lost, and none comes
+    twice. The gateway keeps results until they are acknowledged, and forgets an upload when all of them are.
+    """
+    from towpath.client.upload import FORMS
+
+    if form not in FORMS:
+        raise UsageError(f"--format {form}: there are {' and '.join(FORMS)}")
+    found, server = _which(upload, state)
+    received = _receive(gateway, found, server, to, form, query or (), wait)
+    _tell_received(found, to, form, received, as_json)
+
+
+@app.command("list")
+def list_(
+    ctx: typer.Context,
+    stream: Annotated[str | None, typer.Option(metavar="STREAM", help="Only those of this stream.")] = None,
+    state: Annotated[str | None, typer.Option(metavar="STATE", help="Only those in this state.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="USER", help="Only those that this user has opened.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=MOST_UPLOADS, metavar="N", help="How many to show.")] = DEFAULT_ROWS,
+    before: Before = None,
+    as_json: AsJson = False,
+) -> None:
+    """Uploads, the newest first."""
+    from towpath.cli.gateway.views import print_uploads, upload_item
+    from towpath.gateway.uploads.model import UploadState
+
+    wanted = parse_state(UploadState, state, "an upload")
+    with open_runtime(ctx) as runtime:
+        found = runtime.gateway.list(owner=owner, stream=stream, state=wanted, before=before, limit=limit + 1)
+        now = to_datetime(runtime.database.now())
+    page, cursor = cut(found, limit)
+    if as_json:
+        print_json({"items": [upload_item(each) for each in page], "next": cursor})
+    else:
+        print_uploads(page, now, cursor)
+
+
+@app.command()
+def show(ctx: typer.Context, upload: Id, as_json: AsJson = False) -> None:
+    """One upload: how far each sender is, and how far its results are acknowledged."""
+    from towpath.cli.gateway.views import print_upload, status_item
+
+    with open_runtime(ctx) as runtime:
+        status = runtime.gateway.status(upload, owner=None)
+        results = runtime.outlet.queries(upload)
+        now = to_datetime(runtime.database.now())
+    if as_json:
+        print_json(status_item(status, results))
+    else:
+        print_upload(status, results, now)
+
+
+@app.command()
+def abort(
+    ctx: typer.Context,
+    upload: Id,
+    why: Why,
+    who: Who = "",
+    yes: YesOrY = False,
+    as_json: AsJson = False,
+) -> None:
+    """End an upload: its client is told, nothing more is taken, its results are removed.
+
+    Records that were taken stay where they are and stay accounted for.
+    """
+    from towpath.access.changes import AuditRequest
+    from towpath.cli.gateway.views import upload_item
+
+    with open_runtime(ctx) as runtime:
+        found = runtime.gateway.status(upload, owner=None).upload
+        if not yes:
+            confirm(f"abort upload {found.id} of {found.owner} to {found.stream}?", "the upload goes on")
+        with runtime.access.changes.recorded(AuditRequest(who, "terminal", "abort upload", upload)):
+            ended = runtime.gateway.abort(upload, owner=None, who=who, why=why).upload
+    print_done(upload_item(ended), f"upload {ended.id} is {ended.state}", as_json)
+
+
+@app.command()
+def retry(ctx: typer.Context, upload: Id, why: Why, who: Who = "", as_json: AsJson = False) -> None:
+    """Let the closing steps of an upload be tried again, after what made them fail is mended."""
+    from towpath.access.changes import AuditRequest
+    from towpath.cli.gateway.views import upload_item
+
+    with (
+        open_runtime(ctx) as runtime,
+        runtime.access.changes.recorded(AuditRequest(who, "terminal", "retry upload", upload)),
+    ):
+        found = runtime.outlet.retry(upload, who=who, why=why)
+    text = f"upload {found.id} is {found.state}; its closing steps will be tried again"
+    print_done(upload_item(found), text, as_json)
 
 
 def _send(
@@ -167,26 +292,21 @@ def _wanted(stream: str, files: Sequence[str] | None, inputs: Sequence[str] | No
     return wanted
 
 
-def _standard_input() -> StandardInput | None:
-    return getattr(sys.stdin, "buffer", None)
-
-
 def _beside(wanted: Sequence[FileInput]) -> Path | None:
-    """None for standard input alone: there is nothing to go on with."""
+    """The state file beside the first file; None for standard input alone, which cannot be sent again."""
     from towpath.client.upload import STANDARD_INPUT
 
     first = next((each.file for each in wanted if each.file != STANDARD_INPUT), None)
     return None if first is None else Path(f"{first}.upload.json")
 
 
-def _tell_of_send(done: UploadResult, plan: UploadPlan, stream: str, path: Path | None, as_json: bool) -> None:
+def _tell_sent(done: UploadResult, plan: UploadPlan, stream: str, path: Path | None, as_json: bool) -> None:
     if as_json:
-        print_json(_item_of_send(done, plan, stream, path))
+        print_json(_sent_item(done, plan, stream, path))
         return
     if done.was_sent_before:
         typer.echo(f"upload {done.upload} has all of it already; to send it once more: --new")
         return
-    from towpath.cli.output import size_text
 
     sent = sum(each.place.position for each in done.senders)
     lines = sum(_lines(each, plan) for each in done.senders)
@@ -202,12 +322,12 @@ def _tell_of_send(done: UploadResult, plan: UploadPlan, stream: str, path: Path 
 
 
 def _lines(sent: Sent, plan: UploadPlan) -> int:
-    """How many; they are numbered as in the file, which may have a header."""
+    """How many lines were sent. They are numbered as in the file, which may have a header."""
     first_line = next(each.new.first_line for each in plan.senders if each.new.sender == sent.sender)
     return max(0, sent.place.line - first_line + 1)
 
 
-def _item_of_send(done: UploadResult, plan: UploadPlan, stream: str, path: Path | None) -> dict[str, object]:
+def _sent_item(done: UploadResult, plan: UploadPlan, stream: str, path: Path | None) -> dict[str, object]:
     senders = [
         {
             "sender": each.sender,
@@ -227,48 +347,14 @@ def _item_of_send(done: UploadResult, plan: UploadPlan, stream: str, path: Path 
     }
 
 
-@spread
-def receive(
-    ctx: typer.Context,
-    gateway: GatewayOptions,
-    upload: Annotated[
-        str | None, typer.Argument(metavar="[UPLOAD]", show_default=False, help="The upload's id, as `send` told it.")
-    ] = None,
-    state: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The state file of `towpath send`, in place of the id.")
-    ] = None,
-    to: Annotated[Path, typer.Option(metavar="DIR", help="Where the files go, one for each query.")] = Path(),
-    query: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Only this query; may stand several times. All of them if not given."),
-    ] = None,
-    form: Annotated[str, typer.Option("--format", metavar="jsonl|csv", help="What the files shall be.")] = "jsonl",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the results are complete.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Write the results of an upload to files, and tell the gateway that they are safe.
-
-    The same command again goes on where an earlier one ended, was stopped or was killed: no row is lost, and none comes
-    twice. The gateway keeps results until they are acknowledged, and forgets an upload when all of them are.
-    """
-    from towpath.client.upload import FORMS
-
-    if form not in FORMS:
-        raise UsageError(f"--format {form}: there are {' and '.join(FORMS)}")
-    found, server = _which(upload, state)
-    received = _receive(gateway, found, server, to, form, query or (), wait)
-    _tell(found, to, form, received, as_json)
-
-
 def _which(upload: str | None, state: Path | None) -> tuple[str, str | None]:
-    """The upload, and the gateway that it was sent to if that is known."""
+    """The upload's id, and the gateway that it was sent to if that is known."""
     from towpath.client.state import SendState, read_state
 
-    if (upload is None) == (state is None):
-        raise UsageError("which upload? Name its id, or say --state FILE with the state file of `towpath send`")
-    if upload is not None:
+    if upload is not None and state is None:
         return upload, None
-    assert state is not None  # noqa: S101 - for the type checker
+    if upload is not None or state is None:
+        raise UsageError("which upload? Name its id, or say --state FILE with the state file of `towpath send`")
     found = read_state(state)
     if found is None:
         raise UsageError(f"{state} does not exist")
@@ -301,18 +387,16 @@ def _receive(
                 raise
 
 
-def _tell(upload: str, directory: Path, form: str, received: Sequence[ReceivedQuery], as_json: bool) -> None:
-    from towpath.cli.gateway.views import rows_text
-
+def _tell_received(upload: str, directory: Path, form: str, received: Sequence[ReceivedQuery], as_json: bool) -> None:
     if as_json:
-        print_json({"upload": upload, "results": [_item(each, directory, form) for each in received]})
+        print_json({"upload": upload, "results": [_received_item(each, directory, form) for each in received]})
         return
     for each in received:
         open_yet = "" if each.is_complete else "; more may come: the same command goes on, --wait waits for it"
-        typer.echo(f"{directory / f'{each.query}.{form}'}: {rows_text(each.rows)}{open_yet}")
+        typer.echo(f"{directory / f'{each.query}.{form}'}: {counted(each.rows, 'row')}{open_yet}")
 
 
-def _item(received: ReceivedQuery, directory: Path, form: str) -> dict[str, object]:
+def _received_item(received: ReceivedQuery, directory: Path, form: str) -> dict[str, object]:
     return {
         "query": received.query,
         "file": str(directory / f"{received.query}.{form}"),
@@ -320,108 +404,3 @@ def _item(received: ReceivedQuery, directory: Path, form: str) -> dict[str, obje
         "bytes": received.bytes,
         "is_complete": received.is_complete,
     }
-
-
-app = typer.Typer(help="Look at uploads, and end or help those that are stuck.", no_args_is_help=True)
-
-MOST_UPLOADS = 999
-
-Id = Annotated[str, typer.Argument(metavar="UPLOAD", show_default=False, help="The upload's id.")]
-
-
-@app.command("list")
-def list_(
-    ctx: typer.Context,
-    stream: Annotated[str | None, typer.Option(metavar="STREAM", help="Only those of this stream.")] = None,
-    state: Annotated[str | None, typer.Option(metavar="STATE", help="Only those in this state.")] = None,
-    owner: Annotated[str | None, typer.Option(metavar="USER", help="Only those that this user has opened.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=MOST_UPLOADS, metavar="N", help="How many to show.")] = DEFAULT_ROWS,
-    before: Before = None,
-    as_json: AsJson = False,
-) -> None:
-    """Uploads, the newest first."""
-    from towpath.cli.gateway.views import print_uploads, upload_item
-    from towpath.core.clock import to_datetime
-
-    wanted = None if state is None else named_state(state)
-    with open_runtime(ctx) as runtime:
-        found = runtime.gateway.list(owner=owner, stream=stream, state=wanted, before=before, limit=limit + 1)
-        now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = page[-1].seq if len(found) > limit else None
-    if as_json:
-        print_json({"items": [upload_item(each) for each in page], "next": cursor})
-    else:
-        print_uploads(page, now, cursor)
-
-
-@app.command()
-def show(ctx: typer.Context, upload: Id, as_json: AsJson = False) -> None:
-    """One upload: how far each sender is, and how far its results are acknowledged."""
-    from towpath.cli.gateway.views import print_upload, status_item
-    from towpath.core.clock import to_datetime
-
-    with open_runtime(ctx) as runtime:
-        status = runtime.gateway.status(upload, owner=None)
-        results = runtime.outlet.queries(upload)
-        now = to_datetime(runtime.database.now())
-    if as_json:
-        print_json(status_item(status, results))
-    else:
-        print_upload(status, results, now)
-
-
-@app.command()
-def abort(
-    ctx: typer.Context,
-    upload: Id,
-    why: Why,
-    who: Who = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """End an upload: its client is told, nothing more is taken, its results are removed.
-
-    Records that were taken stay where they are and stay accounted for.
-    """
-    from towpath.access.changes import AuditRequest
-    from towpath.cli.gateway.views import upload_item
-
-    with open_runtime(ctx) as runtime:
-        found = runtime.gateway.status(upload, owner=None).upload
-        if not yes:
-            confirm(f"abort upload {found.id} of {found.owner} to {found.stream}?", "the upload goes on")
-        with runtime.access.changes.recorded(AuditRequest(who, "terminal", "abort upload", upload)):
-            ended = runtime.gateway.abort(upload, owner=None, who=who, why=why).upload
-    if as_json:
-        print_json(upload_item(ended))
-    else:
-        typer.echo(f"upload {ended.id} is {ended.state}")
-
-
-@app.command()
-def retry(ctx: typer.Context, upload: Id, why: Why, who: Who = "", as_json: AsJson = False) -> None:
-    """Let the closing steps of an upload be tried again, after what made them fail is mended."""
-    from towpath.access.changes import AuditRequest
-    from towpath.cli.gateway.views import upload_item
-
-    with (
-        open_runtime(ctx) as runtime,
-        runtime.access.changes.recorded(AuditRequest(who, "terminal", "retry upload", upload)),
-    ):
-        found = runtime.outlet.retry(upload, who=who, why=why)
-    if as_json:
-        print_json(upload_item(found))
-    else:
-        typer.echo(f"upload {found.id} is {found.state}; its closing steps will be tried again")
-
-
-def named_state(text: str) -> UploadState:
-    """The option `--state`."""
-    from towpath.errors import BadValue
-    from towpath.gateway.uploads.model import UploadState
-
-    try:
-        return UploadState(text)
-    except ValueError:
-        raise BadValue(f"--state {text}: an upload is {', '.join(UploadState)}") from None

@@ -1,9 +1,4 @@
-"""How far an upload has come: a bar for each sender on a terminal, a line now and then elsewhere.
-
-How much of an upload's results has come: a line for each query on a terminal, a line now and then elsewhere.
-
-How uploads are shown.
-"""
+"""How far sending and receiving have come, on standard error, and how uploads look."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from towpath.cli.context import say
-from towpath.cli.output import Column, age, print_fields, print_older, print_table, size_text, time_and_age
+from towpath.cli.output import Column, age, counted, print_fields, print_older, print_table, size_text, time_and_age
 from towpath.cli.progress import SAME_WAIT_EVERY_S, TransferBar
 from towpath.core.clock import Clock
 
@@ -29,17 +24,42 @@ if TYPE_CHECKING:
     from towpath.gateway.uploads.model import StoredUpload, UploadSender, UploadStatus
 
 
-def left_text(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+_UPLOADS = (
+    Column("upload", whole=True),
+    Column("stream", whole=True),
+    Column("state", whole=True),
+    Column("label"),
+    Column("owner"),
+    Column("opened", right=True, whole=True),
+    Column("heard of", right=True, whole=True),
+    Column("why", from_width=110),
+)
+_SENDERS = (
+    Column("sender", whole=True),
+    Column("input", whole=True),
+    Column("format", whole=True),
+    Column("state", whole=True),
+    Column("sent", right=True, whole=True),
+    Column("lines", right=True, whole=True),
+    Column("refused", right=True, whole=True),
+    Column("blocked", right=True, whole=True),
+    Column("session", right=True, whole=True),
+)
+_RESULTS = (
+    Column("result", whole=True),
+    Column("kind", whole=True),
+    Column("state", whole=True),
+    Column("rows", right=True, whole=True),
+    Column("size", right=True, whole=True),
+    Column("acknowledged", right=True, whole=True),
+)
 
 
 class SendProgress(TransferBar):
-    """Told by the threads that send."""
+    """How far each sender is; updated by the threads that send."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        super().__init__(clock, _columns_of_send_progress)
+        super().__init__(clock, _send_columns)
         self._lock = threading.Lock()
         self._at: dict[str, tuple[int, int | None]] = {}  # how far of how many bytes
         self._from: dict[str, int] = {}  # what an earlier run had sent
@@ -90,28 +110,17 @@ class SendProgress(TransferBar):
         self._bar.update(self._tasks[sender], completed=at, total=size, note=note)
 
 
-def _columns_of_send_progress() -> Iterable[ProgressColumn]:
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    return (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[note]}"),
-    )
-
-
-def rows_text(rows: int) -> str:
-    return "1 row" if rows == 1 else f"{rows:,} rows"
+def left_text(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours else f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
 class ReceiveProgress(TransferBar):
-    """Told by the thread that receives."""
+    """How far each query is; updated by the thread that receives."""
 
     def __init__(self, clock: Clock | None = None) -> None:
-        super().__init__(clock, _columns)
+        super().__init__(clock, _receive_columns)
         self._received: dict[str, ReceivedQuery] = {}
         self._first: dict[str, int] = {}  # rows that were there with the first page
         self._waited = ("", 0.0)
@@ -121,7 +130,7 @@ class ReceiveProgress(TransferBar):
         if self._bar is not None:
             self._show(received)
         elif self._is_line_due():
-            say(", ".join(f"{each.query}: {rows_text(each.rows)}" for each in self._received.values()))
+            say(", ".join(f"{each.query}: {counted(each.rows, 'row')}" for each in self._received.values()))
 
     def on_wait(self, why: str, wait_s: float) -> None:
         said, at = self._waited
@@ -133,54 +142,11 @@ class ReceiveProgress(TransferBar):
         assert self._bar is not None  # noqa: S101 - for the type checker
         rows = received.rows - self._first.setdefault(received.query, received.rows)
         rate = rows / max(self._clock.monotonic() - self._begun_at, 1e-6)
-        note = f"{rows_text(received.rows)}, {size_text(received.bytes)}, {rate:,.0f}/s"
-        if received.is_complete:
-            note = f"{rows_text(received.rows)}, {size_text(received.bytes)}, complete"
+        far = "complete" if received.is_complete else f"{rate:,.0f}/s"
+        note = f"{counted(received.rows, 'row')}, {size_text(received.bytes)}, {far}"
         if received.query not in self._tasks:
             self._tasks[received.query] = self._bar.add_task(received.query, total=None, note=note)
         self._bar.update(self._tasks[received.query], note=note)
-
-
-def _columns() -> Iterable[ProgressColumn]:
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    return (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-    )
-
-
-_UPLOADS = (
-    Column("upload", whole=True),
-    Column("stream", whole=True),
-    Column("state", whole=True),
-    Column("label"),
-    Column("owner"),
-    Column("opened", right=True, whole=True),
-    Column("heard of", right=True, whole=True),
-    Column("why", from_width=110),
-)
-_SENDERS = (
-    Column("sender", whole=True),
-    Column("input", whole=True),
-    Column("format", whole=True),
-    Column("state", whole=True),
-    Column("sent", right=True, whole=True),
-    Column("lines", right=True, whole=True),
-    Column("refused", right=True, whole=True),
-    Column("blocked", right=True, whole=True),
-    Column("session", right=True, whole=True),
-)
-_RESULTS = (
-    Column("result", whole=True),
-    Column("kind", whole=True),
-    Column("state", whole=True),
-    Column("rows", right=True, whole=True),
-    Column("size", right=True, whole=True),
-    Column("acknowledged", right=True, whole=True),
-)
 
 
 def print_uploads(page: Sequence[StoredUpload], now: datetime, cursor: int | None) -> None:
@@ -235,6 +201,30 @@ def upload_item(found: StoredUpload) -> dict[str, Any]:
 def status_item(status: UploadStatus, results: Sequence[QueryView]) -> dict[str, Any]:
     senders = [_sender_item(each) for each in status.senders]
     return {**upload_item(status.upload), "senders": senders, "results": [_result_item(each) for each in results]}
+
+
+def _send_columns() -> Iterable[ProgressColumn]:
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    return (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+
+
+def _receive_columns() -> Iterable[ProgressColumn]:
+    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+    )
 
 
 def _sender_item(found: UploadSender) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Commands for queue and events."""
+"""`towpath queue` and `towpath event`: inboxes and messages, and what happened."""

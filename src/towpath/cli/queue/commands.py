@@ -1,6 +1,6 @@
-"""`towpath queue`: looking at inboxes and messages.
+"""`towpath queue`: looking at inboxes and messages, and changing them by hand.
 
-`towpath queue`: changes by hand. Each leaves an event with who, what and why.
+Each change leaves an event with who, what and why.
 """
 
 from __future__ import annotations
@@ -11,18 +11,27 @@ from typing import Annotated, Any
 import typer
 
 from towpath.cli.context import FAILED, UsageError, open_runtime
-from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Last, Limit, MessageId, Who, Why
-from towpath.cli.output import Column, age, print_json, print_table
+from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Last, Limit, Who, Why, read_argument
+from towpath.cli.output import Column, age, cut, print_done, print_json, print_table
+from towpath.core.clock import to_datetime
+from towpath.core.exact_json import Exact, read_exactly
+from towpath.errors import BadPayload
 
 app = typer.Typer(help="Look at inboxes and messages, and change them by hand.", no_args_is_help=True)
 
+MessageId = Annotated[str, typer.Argument(metavar="MESSAGE", show_default=False, help="The message's id.")]
+Payload = Annotated[
+    str, typer.Argument(metavar="PAYLOAD", show_default=False, help="JSON; `-` reads standard input, `@FILE` a file.")
+]
+Headers = Annotated[
+    list[str] | None, typer.Option("--header", metavar="KEY=VALUE", help="A header; may be given several times.")
+]
 InboxFilter = Annotated[str | None, typer.Option(metavar="NAME", help="Only this inbox.")]
 
 
 @app.command()
 def inboxes(ctx: typer.Context, as_json: AsJson = False) -> None:
     """How many messages each inbox has in each state; `+`: or more, since not every one is counted."""
-    from towpath.core.clock import to_datetime
     from towpath.operations.queue import inbox_item
     from towpath.queue import MessageState
 
@@ -65,7 +74,6 @@ def list_(
 ) -> None:
     """Messages, the newest first."""
     from towpath.cli.queue.views import as_item, print_messages
-    from towpath.core.clock import to_datetime
     from towpath.queue import MessageState
 
     wanted = None if state is None else MessageState.named(state)
@@ -73,11 +81,9 @@ def list_(
         browser = runtime.queue.browser()
         if inbox is not None:
             browser.check_inbox(inbox)
-        # One more than asked for tells whether there is a next page.
         found = browser.page(limit=limit + 1, before=before, inbox=inbox, state=wanted, function=function, owner=owner)
         now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = page[-1].seq if len(found) > limit else None
+    page, cursor = cut(found, limit)
     if as_json:
         print_json({"items": [as_item(message) for message in page], "next": cursor})
     else:
@@ -88,8 +94,6 @@ def list_(
 def show(ctx: typer.Context, message: MessageId, as_json: AsJson = False) -> None:
     """One message: its fields, payload and headers, the messages related to it, and what happened to it."""
     from towpath.cli.queue.views import print_message
-    from towpath.core.clock import to_datetime
-    from towpath.core.exact_json import Exact
     from towpath.operations.queue import view_item
 
     with open_runtime(ctx) as runtime:
@@ -118,14 +122,6 @@ def tail(ctx: typer.Context, inbox: InboxFilter = None, last: Last = 10, as_json
             show_one(message)
         for message in follow(runtime, lambda after: browser.newer(after, inbox), start, bell=inbox):
             show_one(message)
-
-
-Payload = Annotated[
-    str, typer.Argument(metavar="PAYLOAD", show_default=False, help="JSON; `-` reads standard input, `@FILE` a file.")
-]
-Headers = Annotated[
-    list[str] | None, typer.Option("--header", metavar="KEY=VALUE", help="A header; may be given several times.")
-]
 
 
 @app.command()
@@ -161,7 +157,7 @@ def send(
             reply=reply or wait is not None,
         )
         if wait is None:
-            _say_done(message_id, f"sent {message_id}", as_json)
+            print_done({"id": message_id}, f"sent {message_id}", as_json)
             return
         answer = runtime.queue.outbox("operator").wait(message_id, wait)
     if as_json:
@@ -182,7 +178,7 @@ def reply(
     value = read_payload(payload)
     with open_runtime(ctx) as runtime:
         runtime.queue.operator(who).reply(message, value, why)
-    _say_done(message, f"answered {message}", as_json)
+    print_done({"id": message}, f"answered {message}", as_json)
 
 
 @app.command()
@@ -211,13 +207,14 @@ def edit(
         seen = runtime.queue.browser().message(message)
         headers = {k: v for k, v in {**seen.headers, **changed}.items() if k not in (drop_header or ())}
         if by_editor:
-            from towpath.cli.interactive import edited
+            from towpath.cli.interactive import edited_parts
 
-            with edited(seen) as (value, headers):
+            parts = read_exactly(seen.payload_json), read_exactly(seen.headers_json)
+            with edited_parts(*parts) as (value, headers):
                 operator.edit(seen.id, why, payload=value, headers=headers, seen=seen)
         else:
             operator.edit(seen.id, why, payload=value, headers=headers, seen=seen)
-    _say_done(seen.id, f"changed {seen.id}", as_json)
+    print_done({"id": seen.id}, f"changed {seen.id}", as_json)
 
 
 @app.command("set-state")
@@ -240,7 +237,7 @@ def set_state(
     wanted = MessageState.named(state)
     with open_runtime(ctx) as runtime:
         runtime.queue.operator(who).set_state(message, wanted, why)
-    _say_done(message, f"{message} is {wanted}", as_json)
+    print_done({"id": message}, f"{message} is {wanted}", as_json)
 
 
 @app.command()
@@ -248,10 +245,7 @@ def reap(ctx: typer.Context, why: Why, who: Who = "", as_json: AsJson = False) -
     """Let messages die now whose time to live ran out. Running processes do it by themselves."""
     with open_runtime(ctx) as runtime:
         count = runtime.queue.operator(who).reap(why)
-    if as_json:
-        print_json({"expired": count})
-    else:
-        typer.echo(f"{count:,} messages had outlived their time and are DEAD now")
+    print_done({"expired": count}, f"{count:,} messages had outlived their time and are DEAD now", as_json)
 
 
 @app.command()
@@ -266,33 +260,18 @@ def clean(ctx: typer.Context, why: Why, who: Who = "", as_json: AsJson = False) 
         typer.echo(f"deleted: {counts}")
 
 
-def _say_done(message_id: str, text: str, as_json: bool) -> None:
-    if as_json:
-        print_json({"id": message_id})
-    else:
-        typer.echo(text)
-
-
 def read_payload(given: str) -> Any:
     """JSON from the command line, `-` or `@FILE`."""
-    from towpath.errors import BadPayload
     from towpath.queue.payload import from_json
 
     try:
-        if given == "-":
-            given = sys.stdin.buffer.read().decode()
-        elif given.startswith("@"):
-            with open(given[1:], "rb") as file:
-                given = file.read().decode()
+        return from_json(read_argument(given).decode())
     except UnicodeDecodeError as error:
         raise BadPayload(f"the payload is not UTF-8 text: {error}") from error
-    except OSError as error:
-        raise UsageError(f"cannot read {given[1:]}: {error.strerror}") from error
-    return from_json(given)
 
 
 def read_headers(given: list[str] | None) -> dict[str, str]:
-    """Those of the options `--header`."""
+    """The headers of the options `--header`."""
     headers: dict[str, str] = {}
     for pair in given or ():
         key, sign, value = pair.partition("=")

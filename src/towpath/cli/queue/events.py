@@ -10,7 +10,8 @@ import typer
 
 from towpath.cli.context import open_runtime
 from towpath.cli.options import DEFAULT_ROWS, AsJson, Before, Last, Limit
-from towpath.cli.output import Column, age, console, plain, print_json, print_older, print_table, short_time
+from towpath.cli.output import Column, age, console, cut, plain, print_json, print_older, print_table, short_time
+from towpath.core.clock import to_datetime
 from towpath.core.events import EventKind
 from towpath.core.exact_json import to_json
 
@@ -36,15 +37,13 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """Events, the newest first."""
-    from towpath.core.clock import to_datetime
     from towpath.operations.queue import event_item
 
     with open_runtime(ctx) as runtime:
         with runtime.database.read() as tx:
             found = runtime.event_log.page(tx, limit=limit + 1, before=before, kind=kind, subject=subject)
         now = to_datetime(runtime.database.now())
-    page = found[:limit]
-    cursor = page[-1].seq if len(found) > limit else None
+    page, cursor = cut(found, limit)
     if as_json:
         print_json({"items": list(map(event_item, page)), "next": cursor})
         return

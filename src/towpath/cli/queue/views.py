@@ -1,4 +1,4 @@
-"""How a message looks: as a row, as a line, whole with its tree, and as JSON."""
+"""How a message looks: as a row, as a line, whole with the tree of its relatives, and as JSON."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from towpath.cli.output import (
     pretty,
     print_fields,
     print_older,
+    print_part,
     print_table,
     short_time,
     styled,
@@ -76,6 +77,7 @@ def print_line(message: Message) -> None:
 
 
 def print_message(message: Message, tree: Sequence[Message], events: Sequence[StoredEvent], now: datetime) -> None:
+    expires = None if message.expires_us is None else to_datetime(message.expires_us)
     print_fields(
         [
             ("id", message.id),
@@ -89,35 +91,29 @@ def print_message(message: Message, tree: Sequence[Message], events: Sequence[St
             ("sent", time_and_age(message.created_at, now)),
             ("changed", time_and_age(message.updated_at, now)),
             ("not before", time_and_age(message.deliver_after, now)),
-            ("expires", time_and_age(_at(message.expires_us), now)),
+            ("expires", time_and_age(expires, now)),
         ]
     )
-    _print_part("payload", pretty(read_exactly(message.payload_json)))
+    print_part("payload", pretty(read_exactly(message.payload_json)))
     if message.headers_json != "{}":
-        _print_part("headers", pretty(read_exactly(message.headers_json)))
+        print_part("headers", pretty(read_exactly(message.headers_json)))
     if len(tree) > 1:
-        _print_part("related messages")
+        print_part("related messages")
         for root in _trees(tree, message.id, now):
             console().print(root)
     if events:
-        _print_part("events")
+        print_part("events")
         print_events(events, now, without_subject=True)
 
 
-def _print_part(title: str, text: str = "") -> None:
-    out = console()
-    out.print(f"\n{title}", style="bold")
-    if text:
-        out.print(Text(text), soft_wrap=True)
+def print_answer(message_id: str, answer: Answer) -> None:
+    console().print(Text.assemble("sent ", (message_id, "dim"), ", answer: ", styled(answer.state)), soft_wrap=True)
+    console().print(Text(pretty(answer.payload)), soft_wrap=True)
 
 
 def _tries(message: Message) -> str:
     given_back = f", {message.give_backs} of them given back" if message.give_backs else ""
     return f"{message.attempts}{given_back}"
-
-
-def _at(micros: int | None) -> datetime | None:
-    return None if micros is None else to_datetime(micros)
 
 
 def _trees(messages: Sequence[Message], marked: str, now: datetime) -> list[Tree]:
@@ -152,8 +148,3 @@ def _label(message: Message, marked: str, now: datetime) -> Text:
     )
     label.no_wrap, label.overflow = True, "ellipsis"
     return label
-
-
-def print_answer(message_id: str, answer: Answer) -> None:
-    console().print(Text.assemble("sent ", (message_id, "dim"), ", answer: ", styled(answer.state)), soft_wrap=True)
-    console().print(Text(pretty(answer.payload)), soft_wrap=True)

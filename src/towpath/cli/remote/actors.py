@@ -1,9 +1,4 @@
-"""Actors and their instances.
-
-Schedules of actors.
-
-The queue and events.
-"""
+"""Actors with their schedules, the queue and events."""
 
 from __future__ import annotations
 
@@ -13,13 +8,18 @@ from typing import Any
 
 import typer
 
+from towpath.cli.actors.commands import parse_phase, split, write
+from towpath.cli.actors.schedules import RhythmOptions
 from towpath.cli.context import UsageError
+from towpath.cli.output import plain, pretty
+from towpath.cli.queue.commands import read_headers, read_payload
 from towpath.cli.remote.call import (
     Item,
     Options,
     RemoteCall,
     changing,
     fields,
+    filled,
     listing,
     looking,
     only,
@@ -31,15 +31,18 @@ from towpath.cli.remote.server import RemoteServer, paged, path_of, told
 from towpath.errors import ServerRefused
 
 NO_WAIT = {"wait": "look with `actor show` how far it is"}
+NO_SEND_WAIT = {"wait": "send it with --reply, and look for its answer with `queue show`"}
 MOST_HISTORY = 1_000
+_ACTOR = "/actors/{actor}"
 _INSTANCE = "/actors/{actor}/{instance}"
+_SCHEDULE = "/schedules/{schedule}"
+_MESSAGE = "/queue/messages/{message}"
 _CLASS = without("schedules", "may_start")
 
 
 def target(options: Options) -> Options:
     """ACTOR[:INSTANCE] as two names."""
     from towpath.actors.instance import MAIN
-    from towpath.cli.actors.commands import split
 
     actor, instance = split(options["target"])
     return options | {"actor": actor, "instance": instance or MAIN, "is_named": instance is not None}
@@ -53,15 +56,11 @@ def _list(server: RemoteServer, options: Options) -> Item:
 
 
 def _instances(server: RemoteServer, options: Options) -> Item:
-    from towpath.actors.instance import Phase
-
-    actor, phase = options["actor"], options["phase"]
-    if phase is not None and phase not in tuple(Phase):
-        raise UsageError(f"--phase {phase!r}: an instance is {', '.join(Phase)}")
-    query = {"actor": actor, "phase": phase}
+    actor = options["actor"]
+    query = {"actor": actor, "phase": parse_phase(options["phase"])}
     page = paged(server, "/actors", query, options["limit"], "after", options["after"])
     if actor is not None and not page.items:
-        server.look(path_of("/actors/{actor}", options))  # a list of nothing would hide a wrong name
+        server.look(path_of(_ACTOR, options))  # a list of nothing would hide a wrong name
     return {"items": page.items, "next": page.next}
 
 
@@ -81,7 +80,7 @@ def _show(server: RemoteServer, options: Options) -> Item:
     except ServerRefused as error:
         if ready["is_named"] or error.code != "unknown_actor":
             raise
-        return {"actor": _CLASS(server.look(path_of("/actors/{actor}", ready))), "instance": None}
+        return {"actor": _CLASS(server.look(path_of(_ACTOR, ready))), "instance": None}
     instance = found["instance"]
     return {**found, "instance": None if instance is None else without("is_masked")(instance)}
 
@@ -91,8 +90,6 @@ def _print_one(found: Item, options: Options) -> None:
 
 
 def _start(server: RemoteServer, options: Options) -> Item:
-    from towpath.cli.queue.commands import read_payload
-
     state, payload, again = options["state"], options["payload"], options["again"]
     if again and (state is not None or payload is not None):
         raise UsageError("--again takes the state and the fields of the last run; say them, or --again")
@@ -100,9 +97,8 @@ def _start(server: RemoteServer, options: Options) -> Item:
     why = {"why": options["why"]}
     if again:
         return dict(told(server.change(f"{path}/restart", why), "run"))
-    said = {"state": state, "fields": {} if payload is None else read_payload(payload)}
-    body = {**{name: value for name, value in said.items() if value is not None}, **why}
-    return dict(told(server.change(f"{path}/start", body), "run"))
+    said = filled({"state": state, "fields": {} if payload is None else read_payload(payload)})
+    return dict(told(server.change(f"{path}/start", {**said, **why}), "run"))
 
 
 def _graph(server: RemoteServer, options: Options) -> Item:
@@ -115,7 +111,6 @@ def _graph(server: RemoteServer, options: Options) -> Item:
 
 def _print_graph(found: Item, options: Options) -> None:
     from towpath.actors.graph.render import lines
-    from towpath.cli.output import plain
 
     if options["mermaid"]:
         typer.echo(found["mermaid"])
@@ -124,75 +119,51 @@ def _print_graph(found: Item, options: Options) -> None:
     elif options["svg"] == "-":
         typer.echo(found["svg"], nl=False)
     else:
-        from towpath.cli.actors.commands import write
-
         write(Path(options["svg"]), found["svg"])
 
 
 def _template(server: RemoteServer, options: Options) -> Item:
     from towpath.actors.registry import KnownClass
 
-    found = server.look(path_of("/actors/{actor}", options))
+    found = server.look(path_of(_ACTOR, options))
     wanted = KnownClass(found["name"], found["about"], found["shape"]).state(options["state"])
     return {"actor": found["name"], "state": wanted["name"], "template": wanted["template"]}
 
 
 def _print_template(found: Item, options: Options) -> None:
-    from towpath.cli.output import pretty
-
     typer.echo(pretty(found["template"]))
 
 
-def _switch(act: str) -> RemoteCall:
-    def said(found: Item, options: Options) -> str:
-        return f"{options['actor']} {'is' if found['has_changed'] else 'was already'} {act}d"
+def _switch(path: str, act: str) -> RemoteCall:
+    """`path` ends in the name of what is enabled or disabled."""
+    name = path.rpartition("{")[2].removesuffix("}")
 
-    return changing(f"/actors/{{actor}}/{act}", show=sentence(said))
+    def said(found: Item, options: Options) -> str:
+        return f"{options[name]} {'is' if found['has_changed'] else 'was already'} {act}d"
+
+    return changing(f"{path}/{act}", show=sentence(said))
 
 
 def _on_instance(act: str, said: str) -> RemoteCall:
     return changing(f"{_INSTANCE}/{act}", prepare=target, shape=only("name", "phase"), show=sentence(said))
 
 
-CALLS = {
-    "actor list": RemoteCall(_list, _print_list),
-    "actor show": RemoteCall(_show, _print_one),
-    "actor graph": RemoteCall(_graph, _print_graph),
-    "actor template": RemoteCall(_template, _print_template),
-    "actor start": RemoteCall(
-        _start, sentence("sent {actor}:{instance} its start, with {state}: run {run}"), never=NO_WAIT
-    ),
-    "actor abort": _on_instance("abort", "{name} is to be aborted; it is {phase} now"),
-    "actor wake": _on_instance("wake", "{name} is awake"),
-    "actor enable": _switch("enable"),
-    "actor disable": _switch("disable"),
-}
-
-
-_ONE = "/schedules/{schedule}"
-
-
 def _when(options: Options) -> Item | None:
     """Checked as the command does, and said as the API has it."""
     from towpath.actors.schedules.model import Interval
-    from towpath.cli.actors.schedules import rhythm_of
 
     names = ("every", "since", "daily", "window", "zone")
-    rhythm = rhythm_of(*(options[name] for name in names))
+    rhythm = RhythmOptions(**{name: options[name] for name in names}).rhythm()
     if rhythm is None:
         return None
     if isinstance(rhythm, Interval):
         return {"every_s": rhythm.every_s, "since": str(rhythm.since)}
-    said = {name: options[name] for name in ("daily", "window", "zone")}
-    return {name: value for name, value in said.items() if value is not None}
+    return filled({name: options[name] for name in ("daily", "window", "zone")})
 
 
 def _fields(options: Options) -> Item:
-    from towpath.cli.queue.commands import read_payload
-
     state, payload = options["state"], options["payload"]
-    said = {"state": state, "fields": None if payload is None else read_payload(payload)}
-    return {name: value for name, value in said.items() if value is not None}
+    return filled({"state": state, "fields": None if payload is None else read_payload(payload)})
 
 
 def _add(server: RemoteServer, options: Options) -> Item:
@@ -206,37 +177,10 @@ def _add(server: RemoteServer, options: Options) -> Item:
 
 def _change(server: RemoteServer, options: Options) -> Item:
     when, instance = _when(options), options["instance"]
-    said = {"when": when, "instance": instance, **_fields(options)}
-    given = {name: value for name, value in said.items() if value is not None}
+    given = filled({"when": when, "instance": instance, **_fields(options)})
     if not given:
         raise UsageError("say what to change: --every, --daily, --window, --instance, --state or --payload")
-    return dict(server.change(f"{path_of(_ONE, options)}/change", {**given, "why": options["why"]}))
-
-
-def _switch_of_schedule_calls(act: str) -> RemoteCall:
-    def said(found: Item, options: Options) -> str:
-        return f"{found['name']} {'is' if found['has_changed'] else 'was already'} {act}d"
-
-    return changing(f"{_ONE}/{act}", show=sentence(said))
-
-
-CALLS = CALLS | {
-    "actor schedule list": looking(
-        "/schedules",
-        "actor",
-        show=table("schedule…=name", "starts…=actor", "instance…", "when…", "next=next_at", "last=last_at", "outcome"),
-    ),
-    "actor schedule show": looking(_ONE, show=fields()),
-    "actor schedule add": RemoteCall(_add, sentence("added {name}: starts {actor}:{instance}")),
-    "actor schedule change": RemoteCall(_change, sentence("changed {name}: starts {actor}:{instance}")),
-    "actor schedule enable": _switch_of_schedule_calls("enable"),
-    "actor schedule disable": _switch_of_schedule_calls("disable"),
-    "actor schedule remove": changing(f"{_ONE}/delete", show=sentence("removed {name}")),
-}
-
-
-NO_SEND_WAIT = {"wait": "send it with --reply, and look for its answer with `queue show`"}
-_MESSAGE = "/queue/messages/{message}"
+    return dict(server.change(f"{path_of(_SCHEDULE, options)}/change", {**given, "why": options["why"]}))
 
 
 def _state(options: Options) -> Options:
@@ -247,24 +191,18 @@ def _state(options: Options) -> Options:
 
 
 def _payload(options: Options) -> Options:
-    from towpath.cli.queue.commands import read_payload
-
     return options | {"payload": read_payload(options["payload"])}
 
 
 def _send(server: RemoteServer, options: Options) -> Item:
-    from towpath.cli.queue.commands import read_headers
-
     body = {name: options[name] for name in ("inbox", "function", "why", "reply")}
     times = {"delay_s": options["delay"], "ttl_s": options["ttl"]}
     said = {"payload": _payload(options)["payload"], "headers": read_headers(options["header"]), **times}
-    made = server.change("/queue/messages", body | {name: value for name, value in said.items() if value is not None})
+    made = server.change("/queue/messages", body | filled(said))
     return {"id": made["id"]}
 
 
 def _edit(server: RemoteServer, options: Options) -> Item:
-    from towpath.cli.queue.commands import read_headers, read_payload
-
     typed, drop = options["payload"], options["drop_header"] or ()
     if typed is None and not options["header"] and not drop:
         return _edit_by_hand(server, options)
@@ -290,7 +228,32 @@ def _sent(server: RemoteServer, options: Options, seen: Item, said: Item) -> Ite
     return {"id": server.change(f"{path_of(_MESSAGE, options)}/edit", body)["id"]}
 
 
-CALLS = CALLS | {
+CALLS = {
+    # actors
+    "actor list": RemoteCall(_list, _print_list),
+    "actor show": RemoteCall(_show, _print_one),
+    "actor graph": RemoteCall(_graph, _print_graph),
+    "actor template": RemoteCall(_template, _print_template),
+    "actor start": RemoteCall(
+        _start, sentence("sent {actor}:{instance} its start, with {state}: run {run}"), never=NO_WAIT
+    ),
+    "actor abort": _on_instance("abort", "{name} is to be aborted; it is {phase} now"),
+    "actor wake": _on_instance("wake", "{name} is awake"),
+    "actor enable": _switch(_ACTOR, "enable"),
+    "actor disable": _switch(_ACTOR, "disable"),
+    # schedules
+    "actor schedule list": looking(
+        "/schedules",
+        "actor",
+        show=table("schedule…=name", "starts…=actor", "instance…", "when…", "next=next_at", "last=last_at", "outcome"),
+    ),
+    "actor schedule show": looking(_SCHEDULE, show=fields()),
+    "actor schedule add": RemoteCall(_add, sentence("added {name}: starts {actor}:{instance}")),
+    "actor schedule change": RemoteCall(_change, sentence("changed {name}: starts {actor}:{instance}")),
+    "actor schedule enable": _switch(_SCHEDULE, "enable"),
+    "actor schedule disable": _switch(_SCHEDULE, "disable"),
+    "actor schedule remove": changing(f"{_SCHEDULE}/delete", show=sentence("removed {name}")),
+    # the queue and events
     "queue inboxes": listing(
         "/queue/inboxes",
         by="after",

@@ -1,21 +1,22 @@
-"""Users, keys and notifications.
-
-What was made and sent, what is kept out, and what can be cleaned.
-
-Processes, and what has to run.
-"""
+"""Users, keys and notifications; data sets, complaints, uploads and blocks; what can be cleaned; processes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from enum import StrEnum
 
+import typer
+
+from towpath.cli.access.blocks import parse_action
+from towpath.cli.access.users import ask_password
+from towpath.cli.catalog.complaints import ComplaintAction, end_of, place_of
 from towpath.cli.context import UsageError
-from towpath.cli.options import confirm
+from towpath.cli.options import NEVER, confirm, parse_age_s, parse_state
 from towpath.cli.remote.call import (
     Item,
     Options,
     RemoteCall,
     changing,
+    chosen,
     fields,
     listing,
     looking,
@@ -27,7 +28,14 @@ from towpath.cli.remote.call import (
 from towpath.cli.remote.server import GATEWAY, RemoteServer, paged, path_of
 from towpath.errors import NotDelivered
 
+MOST_LINES = 1_000
+WATCHED = {"watch": "it is shown once; `watch towpath --remote … status` shows it again and again"}
 _USER = "/users/{user}"
+_DATA_SET = "/data-sets/{data_set}"
+_BLOCK = "/blocks/{number}"
+_COMPLAINT = "/complaints/{number}"
+_UPLOAD = f"{GATEWAY}/uploads/{{upload}}"
+_DUTY = "/supervision/duties/{name}"
 _TARGET = only("name", "way", "to", "kinds", "delivery")
 
 
@@ -36,16 +44,12 @@ def _said(said: str) -> str:
 
 
 def _add(server: RemoteServer, options: Options) -> Item:
-    from towpath.cli.access.users import ask_password
-
     secret = ask_password(options["stdin"]) if options["password"] or options["stdin"] else None
     body = {"name": options["user"], "role": options["role"], "why": options["why"]}
     return dict(server.change("/users", body | ({} if secret is None else {"password": secret})))
 
 
 def _password(options: Options) -> Options:
-    from towpath.cli.access.users import ask_password
-
     return options | {"password": ask_password(options["stdin"])}
 
 
@@ -54,8 +58,6 @@ def _link(found: Item, options: Options) -> str:
 
 
 def _make_key(server: RemoteServer, options: Options) -> Item:
-    from towpath.cli.options import NEVER, parse_age_s
-
     age = None if options["age"] is None else parse_age_s(options["age"], "--age")
     ends = {} if age is None else {"is_endless": True} if age == NEVER else {"age_s": age}
     body = {"user": options["user"], "scopes": list(options["scope"] or ("read",)), "label": options["label"]}
@@ -63,8 +65,6 @@ def _make_key(server: RemoteServer, options: Options) -> Item:
 
 
 def _print_key(found: Item, options: Options) -> None:
-    import typer
-
     typer.echo(found["key"])
     ends = "never ends" if found["expires_at"] is None else f"ends {found['expires_at']}"
     scopes = ", ".join(found["scopes"])
@@ -89,45 +89,15 @@ def _try(server: RemoteServer, options: Options) -> Item:
     return {"target": found["target"], "id": found["id"]}
 
 
-CALLS = {
-    "user list": looking(
-        "/users",
-        shape=only("items"),
-        show=table("user=name", "role", "enabled=is_enabled", "password=has_password", "made=made_at"),
-    ),
-    "user add": RemoteCall(_add, sentence(_said("added"))),
-    "user role": changing(f"{_USER}/role", "role", show=sentence(_said("changed"))),
-    "user password": changing(f"{_USER}/password", "password", prepare=_password, show=sentence(_said("changed"))),
-    "user disable": changing(f"{_USER}/disable", show=sentence(_said("disabled"))),
-    "user enable": changing(f"{_USER}/enable", show=sentence(_said("enabled"))),
-    "user link": changing(f"{_USER}/link", show=sentence(_link)),
-    "key list": listing(
-        "/keys",
-        "user",
-        show=table("key=prefix", "user", "label…", "scopes…", "ends=expires_at", "used=used_at", "revoked=revoked_at"),
-    ),
-    "key make": RemoteCall(_make_key, _print_key),
-    "key revoke": changing("/keys/{key}/revoke", show=sentence("revoked {prefix} of {user}")),
-    "notify list": RemoteCall(_notices, _print_notices),
-    "notify try": RemoteCall(_try, sentence("{target} has taken message {id}")),
-}
-
-
-_DATA_SET = "/data-sets/{data_set}"
-_BLOCK = "/blocks/{number}"
-_COMPLAINT = "/complaints/{number}"
-_UPLOAD = f"{GATEWAY}/uploads/{{upload}}"
-
-
-def _with_state(options: Options, named: Callable[[str], object]) -> Options:
+def _with_state(options: Options, states: type[StrEnum], what: str) -> Options:
     """Checked as the command does."""
-    return options if options["state"] is None else options | {"state": str(named(options["state"]))}
+    return options | {"state": parse_state(states, options["state"], what)}
 
 
 def _data_set_state(options: Options) -> Options:
-    from towpath.cli.catalog.data_sets import named_state
+    from towpath.catalog import DataSetState
 
-    return _with_state(options, named_state)
+    return _with_state(options, DataSetState, "a data set")
 
 
 def _delete(server: RemoteServer, options: Options) -> Item:
@@ -139,31 +109,27 @@ def _delete(server: RemoteServer, options: Options) -> Item:
 
 
 def _block_state(options: Options) -> Options:
-    from towpath.cli.access.blocks import named_state as blocks_named_state
+    from towpath.blocks.rule import BlockState
 
-    return _with_state(options, blocks_named_state)
+    return _with_state(options, BlockState, "a rule")
 
 
 def _new_block(options: Options) -> Options:
-    from towpath.cli.access.blocks import named_action
-
-    return options | {"action": str(named_action(options["action"]))}
+    return options | {"action": str(parse_action(options["action"]))}
 
 
 def _complaint_state(options: Options) -> Options:
-    from towpath.cli.catalog.complaints import named_state as complaints_named_state
+    from towpath.catalog.complaints.store import ComplaintState
 
-    return _with_state(options, complaints_named_state)
+    return _with_state(options, ComplaintState, "a complaint")
 
 
 def _complain(server: RemoteServer, options: Options) -> Item:
     names = ("target", "document", "text", "contact", "flow")
-    return dict(server.change("/complaints", {name: options[name] for name in names if options[name] is not None}))
+    return dict(server.change("/complaints", chosen(options, names)))
 
 
 def _act(server: RemoteServer, options: Options) -> Item:
-    from towpath.cli.catalog.complaints import ComplaintAction, end_of, place_of
-
     what, said = ComplaintAction(options["what"]), {"why": options["why"]}
     if options["reply"] is not None and what not in (ComplaintAction.TAKE, ComplaintAction.LINK):
         said["reply"] = options["reply"]
@@ -184,10 +150,10 @@ def _upload_item(row: Item) -> Item:
 
 
 def _uploads(server: RemoteServer, options: Options) -> Item:
-    from towpath.cli.gateway.commands import named_state as commands_named_state
+    from towpath.gateway.uploads.model import UploadState
 
     owner = options["owner"]
-    query = {name: _with_state(options, commands_named_state)[name] for name in ("stream", "state")}
+    query = {"stream": options["stream"], "state": parse_state(UploadState, options["state"], "an upload")}
     found: list[Item] = []
     cursor = options["before"]
     while len(found) < options["limit"]:
@@ -217,7 +183,68 @@ def _retry(server: RemoteServer, options: Options) -> Item:
     return _upload_item(server.change(f"{path_of(_UPLOAD, options)}/retry", {"why": options["why"]}))
 
 
-CALLS = CALLS | {
+def _wish(wish: str) -> RemoteCall:
+    """The API takes one name at a time: all are looked up before the first is changed."""
+
+    def ask(server: RemoteServer, options: Options) -> Item:
+        paths = [path_of(_DUTY, {"name": name}) for name in options["names"]]
+        for path in paths:
+            server.look(path)
+        answers = [server.change(f"{path}/{wish}", {"why": options["why"]}) for path in paths]
+        is_seen_to = [each.pop("has_coordinator") for each in answers]
+        return {"items": answers, "has_coordinator": all(is_seen_to)}
+
+    def said(found: Item, options: Options) -> str:
+        lines = [
+            f"{each['name']} is stopped"
+            if each["state"] == "stopped"
+            else f"{each['name']} is to {wish}; it is {each['state']} now"
+            for each in found["items"]
+        ]
+        return "\n".join(lines if found["has_coordinator"] else [*lines, "no peer is there to see to it: towpath up"])
+
+    return RemoteCall(ask, sentence(said))
+
+
+def _last(options: Options) -> Options:
+    return options | {"limit": max(options["last"], 1)}
+
+
+def _logs(server: RemoteServer, options: Options) -> Item:
+    if options["last"] > MOST_LINES:
+        raise UsageError(f"--last: a server shows at most {MOST_LINES:,} lines")
+    found: Item = server.look(f"{path_of(_DUTY, options)}/logs", {"tail": max(options["last"], 1)})
+    return found
+
+
+def _print_status(found: Item, options: Options) -> None:
+    fields("term", "is_ready")(found, options)
+    print_items(found["items"], ("name", "state", "host…", "process…", "trouble…"))
+
+
+CALLS = {
+    # access and notifications
+    "user list": looking(
+        "/users",
+        shape=only("items"),
+        show=table("user=name", "role", "enabled=is_enabled", "password=has_password", "made=made_at"),
+    ),
+    "user add": RemoteCall(_add, sentence(_said("added"))),
+    "user role": changing(f"{_USER}/role", "role", show=sentence(_said("changed"))),
+    "user password": changing(f"{_USER}/password", "password", prepare=_password, show=sentence(_said("changed"))),
+    "user disable": changing(f"{_USER}/disable", show=sentence(_said("disabled"))),
+    "user enable": changing(f"{_USER}/enable", show=sentence(_said("enabled"))),
+    "user link": changing(f"{_USER}/link", show=sentence(_link)),
+    "key list": listing(
+        "/keys",
+        "user",
+        show=table("key=prefix", "user", "label…", "scopes…", "ends=expires_at", "used=used_at", "revoked=revoked_at"),
+    ),
+    "key make": RemoteCall(_make_key, _print_key),
+    "key revoke": changing("/keys/{key}/revoke", show=sentence("revoked {prefix} of {user}")),
+    "notify list": RemoteCall(_notices, _print_notices),
+    "notify try": RemoteCall(_try, sentence("{target} has taken message {id}")),
+    # what was made and sent, what is kept out, and what can be cleaned
     "data-set list": listing(
         "/data-sets",
         "kind",
@@ -265,54 +292,7 @@ CALLS = CALLS | {
     "upload show": RemoteCall(_upload, fields()),
     "upload abort": RemoteCall(_abort, sentence("upload {id} is {state}")),
     "upload retry": RemoteCall(_retry, sentence("upload {id} is {state}; its closing steps will be tried again")),
-}
-
-
-MOST_LINES = 1_000
-WATCHED = {"watch": "it is shown once; `watch towpath --remote … status` shows it again and again"}
-_DUTY = "/supervision/duties/{name}"
-
-
-def _wish(wish: str) -> RemoteCall:
-    """The API takes one name after the other: all of them are looked for before the first is asked for."""
-
-    def ask(server: RemoteServer, options: Options) -> Item:
-        paths = [path_of(_DUTY, {"name": name}) for name in options["names"]]
-        for path in paths:
-            server.look(path)
-        answers = [server.change(f"{path}/{wish}", {"why": options["why"]}) for path in paths]
-        is_seen_to = [each.pop("has_coordinator") for each in answers]
-        return {"items": answers, "has_coordinator": all(is_seen_to)}
-
-    def said(found: Item, options: Options) -> str:
-        lines = [
-            f"{each['name']} is stopped"
-            if each["state"] == "stopped"
-            else f"{each['name']} is to {wish}; it is {each['state']} now"
-            for each in found["items"]
-        ]
-        return "\n".join(lines if found["has_coordinator"] else [*lines, "no peer is there to see to it: towpath up"])
-
-    return RemoteCall(ask, sentence(said))
-
-
-def _last(options: Options) -> Options:
-    return options | {"limit": max(options["last"], 1)}
-
-
-def _logs(server: RemoteServer, options: Options) -> Item:
-    if options["last"] > MOST_LINES:
-        raise UsageError(f"--last: a server shows at most {MOST_LINES:,} lines")
-    found: Item = server.look(f"{path_of(_DUTY, options)}/logs", {"tail": max(options["last"], 1)})
-    return found
-
-
-def _print_status(found: Item, options: Options) -> None:
-    fields("term", "is_ready")(found, options)
-    print_items(found["items"], ("name", "state", "host…", "process…", "trouble…"))
-
-
-CALLS = CALLS | {
+    # processes, and what has to run
     "process list": looking(
         "/processes",
         show=table("process=id", "state", "kind", "last beat=beat_at", "pid", "host…", "status…", "started=started_at"),

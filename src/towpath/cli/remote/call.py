@@ -1,7 +1,4 @@
-"""What a command asks of the API, and how the answer is shown.
-
-What people see of an answer: a table of items, the fields of one thing, or a sentence.
-"""
+"""What a command asks of the API, and how the answer is shown: as a table, as fields of one thing, or as a sentence."""
 
 from __future__ import annotations
 
@@ -22,6 +19,8 @@ Prepare = Callable[[Options], Options]
 Shape = Callable[[Any], Any]
 Show = Callable[[Any, Options], None]
 
+CUT = "…"  # behind a title: this column may be cut
+
 
 @dataclass(frozen=True)
 class RemoteCall:
@@ -30,7 +29,7 @@ class RemoteCall:
     ask: Callable[[RemoteServer, Options], Any]
     show: Show
     is_failed: Callable[[Any, Options], bool] = lambda found, options: False
-    never: Mapping[str, str] = field(default_factory=dict)  # options that cannot be had remotely, and why
+    never: Mapping[str, str] = field(default_factory=dict)  # options that do not work remotely, and why
     write: Callable[[Any], None] | None = None  # for programs, where that is not one document
 
 
@@ -43,7 +42,7 @@ def as_answered(answer: Any) -> Any:
 
 
 def looking(path: str, *query: str, show: Show, prepare: Prepare = as_typed, shape: Shape = as_answered) -> RemoteCall:
-    """One thing. `query` are options that go along; `about:subject` goes under another name."""
+    """Look at one thing. `query` names options to send; `about:subject` sends `about` as `subject`."""
 
     def ask(server: RemoteServer, options: Options) -> Any:
         ready = prepare(options)
@@ -62,7 +61,7 @@ def listing(
     has_next: bool = True,
     never: Mapping[str, str] | None = None,
 ) -> RemoteCall:
-    """So many things as the option `limit` says, or all; `by` is what goes on where a page ended."""
+    """List things, as many as `limit` says or all; `by` is the parameter with the cursor."""
 
     def ask(server: RemoteServer, options: Options) -> Any:
         ready = prepare(options)
@@ -74,7 +73,7 @@ def listing(
 
 
 def changing(path: str, *body: str, show: Show, prepare: Prepare = as_typed, shape: Shape = as_answered) -> RemoteCall:
-    """A change; `body` are options that are sent, besides why."""
+    """Change something; `body` names options to send, besides `why`."""
 
     def ask(server: RemoteServer, options: Options) -> Any:
         ready = prepare(options)
@@ -84,9 +83,14 @@ def changing(path: str, *body: str, show: Show, prepare: Prepare = as_typed, sha
 
 
 def chosen(options: Options, names: tuple[str, ...]) -> Item:
-    """What was said, under the names of the API."""
+    """The options that were given, under their names in the API."""
     pairs = [each.partition(":") for each in names]
     return {(new or old): options[old] for old, _, new in pairs if options.get(old) is not None}
+
+
+def filled(said: Mapping[str, Any]) -> Item:
+    """The values that were given."""
+    return {name: value for name, value in said.items() if value is not None}
 
 
 # How answers become what a command prints
@@ -96,10 +100,6 @@ def only(*names: str) -> Shape:
 
 def without(*names: str) -> Shape:
     return lambda answer: {name: value for name, value in answer.items() if name not in names}
-
-
-CUT = "…"  # behind a title: this column may be cut
-ID = "id"
 
 
 def table(*columns: str, of: str = "items", nothing: str = "") -> Show:
@@ -123,7 +123,7 @@ def print_items(items: Sequence[Any], columns: Sequence[str]) -> None:
 
 
 def fields(*parts: str) -> Show:
-    """What one thing is: single values first, then each list of things as a table. `parts`: only these, in order."""
+    """Show one thing: single values first, then each list as a table. `parts`: only these, in order."""
 
     def show(found: Any, options: Options) -> None:
         now = datetime.now(UTC)
@@ -138,7 +138,7 @@ def fields(*parts: str) -> Show:
 
 
 def sentence(said: str | Callable[[Any, Options], str]) -> Show:
-    """What was done, with names of the answer or else of the options in it."""
+    """Say what was done; the sentence may name values of the answer or else of the options."""
 
     def show(found: Any, options: Options) -> None:
         text = said.format_map({**options, **found}) if isinstance(said, str) else said(found, options)

@@ -1,60 +1,61 @@
-"""Cases of the desk: looked at, and changed one by one.
-
-What is done to cases that are named, or as a job to all that match.
-
-Which cases a command of the desk means, as the API takes it.
-"""
+"""Cases of the desk: which ones a command means, looking at them, and what is done to them, one by one or as a job."""
 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import fields as dataclasses_fields
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from towpath.cli.context import UsageError, say
+from towpath.cli.desk.cases import changed_body, safe
+from towpath.cli.desk.changes import ActionOptions, check_asked, read_delay_s
 from towpath.cli.desk.options import CaseFilterOptions
 from towpath.cli.options import confirm
-from towpath.cli.output import console, plain
-from towpath.cli.remote.call import Item, Options, RemoteCall, fields, listing, sentence, table, without
+from towpath.cli.output import console, counted, plain
+from towpath.cli.progress import RecordProgress
+from towpath.cli.remote.call import Item, Options, RemoteCall, fields, filled, listing, sentence, table, without
 from towpath.cli.remote.server import RemoteServer, path_of, told
 from towpath.desk.cases.model import CaseSelection
 
+Arguments = Callable[[Options], Item]
 
-def filter_of(options: Options) -> CaseFilterOptions:
-    given: dict[str, Any] = {each.name: options[each.name] for each in dataclasses_fields(CaseFilterOptions)}
-    return CaseFilterOptions(**given | {"state": list(given["state"] or ()) or None})
-
-
-def selection_of(given: CaseFilterOptions) -> Item:
-    """Checked as the command does. An age is counted from now by the clock of this machine."""
-    return spoken(given.selection(time.time_ns() // 1_000_000))
-
-
-def spoken(chosen: CaseSelection) -> Item:
-    said: Item = {each.name: getattr(chosen, each.name) for each in dataclasses_fields(chosen)}
-    states = None if chosen.states is None else [str(each) for each in chosen.states]
-    times = {name: None if said[name] is None else said[name].isoformat() for name in ("since", "until")}
-    return {name: value for name, value in (said | times | {"states": states}).items() if value is not None}
-
-
+LOOK_S = 0.5
+ENDED = frozenset({"finished", "aborted", "failed"})
 _CASE = "/desk/cases/{case}"
 _FIELDS = (
     *("flow", "stage", "step", "code", "exception", "group", "states", "assignee", "text", "body", "since", "until"),
 )
-LIST = table("case=seq", "state", "group", "flow…", "code", "step…", "message…", "failed=failed_at", "for…=assignee")
+_LIST = table("case=seq", "state", "group", "flow…", "code", "step…", "message…", "failed=failed_at", "for…=assignee")
+
+
+def _filter_of(options: Options) -> CaseFilterOptions:
+    given: dict[str, Any] = {each.name: options[each.name] for each in dataclasses.fields(CaseFilterOptions)}
+    return CaseFilterOptions(**given | {"state": list(given["state"] or ()) or None})
+
+
+def _selection_of(given: CaseFilterOptions) -> Item:
+    """The filter as the API has it, checked as the command does. Ages count from this machine's clock."""
+    return _selection_item(given.selection(time.time_ns() // 1_000_000))
+
+
+def _selection_item(chosen: CaseSelection) -> Item:
+    said: Item = {each.name: getattr(chosen, each.name) for each in dataclasses.fields(chosen)}
+    states = None if chosen.states is None else [str(each) for each in chosen.states]
+    times = {name: None if said[name] is None else said[name].isoformat() for name in ("since", "until")}
+    return filled(said | times | {"states": states})
 
 
 def _chosen(options: Options) -> Options:
-    """What the filter says, in place of its options; what has left the desk is shown when it is asked for."""
+    """The filter in place of its options. Settled cases are left out unless asked for."""
     from towpath.desk.cases.model import LIVE
 
-    chosen = selection_of(filter_of(options))
+    chosen = _selection_of(_filter_of(options))
     if "states" not in chosen and not options.get("everything", True):
         chosen["states"] = sorted(map(str, LIVE))
     return {name: value for name, value in options.items() if name not in _FIELDS} | chosen
@@ -97,8 +98,6 @@ def _edit(server: RemoteServer, options: Options) -> Item:
 
 
 def _changed(server: RemoteServer, path: str, view: Item, options: Options) -> Any:
-    from towpath.cli.desk.cases import changed_body
-
     has_body = any(view.get(name) is not None for name in ("value", "value_base64"))
     body = server.fetch(f"{path}/body") if has_body else None
     return changed_body(int(view["seq"]), body, options["value"], list(options["set_"] or ()))
@@ -125,12 +124,10 @@ def _export(server: RemoteServer, options: Options) -> bytes:
     form = options["form"]
     if form not in list(ExportFormat):
         raise UsageError(f"--format {form!r} is not json or csv")
-    return server.fetch("/desk/export", {**selection_of(filter_of(options)), "form": form})
+    return server.fetch("/desk/export", {**_selection_of(_filter_of(options)), "form": form})
 
 
 def _write_export(found: bytes, options: Options) -> None:
-    from towpath.cli.desk.cases import safe
-
     if options["output"] is not None:
         Path(options["output"]).write_bytes(found)
         return
@@ -150,45 +147,23 @@ def _note(server: RemoteServer, options: Options) -> Item:
     return {"id": server.change(f"{path_of(_CASE, options)}/note", {"text": options["text"]})["id"]}
 
 
-CALLS = {
-    "desk list": listing("/desk/cases", *_FIELDS, prepare=_chosen, show=LIST),
-    "desk show": RemoteCall(_show, fields()),
-    "desk note": RemoteCall(_note, sentence("noted with case {case}")),
-    "desk edit": RemoteCall(
-        _edit, sentence(_said_edit), never={"flow": "the server checks what the flow has written down of itself"}
-    ),
-    "desk agree": _decided("agree", "applied"),
-    "desk refuse": _decided("refuse", "refused"),
-    "desk export": RemoteCall(_export, _write_export, never={"cases": "say what they have in common"}),
-}
-
-
-LOOK_S = 0.5
-ENDED = frozenset({"finished", "aborted", "failed"})
-Arguments = Callable[[Options], Item]
-
-
 def _none(options: Options) -> Item:
     return {}
 
 
-def doing(kind: str, what: Callable[[Options], str], arguments: Arguments = _none, question: str = "") -> RemoteCall:
+def _doing(kind: str, what: Callable[[Options], str], arguments: Arguments = _none, question: str = "") -> RemoteCall:
     """`arguments` are those of the API beside cases and why; `question` is asked before named cases are touched."""
 
     def ask(server: RemoteServer, options: Options) -> Item:
-        from towpath.cli.desk.changes import ActionOptions, check_asked
-
         names = list(options["cases"] or ())
-        given = filter_of(options)
+        given = _filter_of(options)
         made = ActionOptions(**{name: options[name] for name in ActionOptions.__dataclass_fields__})
         check_asked(names, given, made)
         said = arguments(options)
         if made.all_:
-            return _job(server, kind, selection_of(given), said, made, options["why"])
+            return _job(server, kind, _selection_of(given), said, made, options["why"])
         if question and not made.yes:
-            from towpath.cli.desk.case_views import counted
-
-            confirm(question.format(counted(len(names))), "nothing was abandoned")
+            confirm(question.format(counted(len(names), "case")), "nothing was abandoned")
         return _named(server, kind, names, said, options["why"])
 
     def show(found: Item, options: Options) -> None:
@@ -214,20 +189,15 @@ def _named(server: RemoteServer, kind: str, names: list[str], said: Item, why: s
 def _job(server: RemoteServer, kind: str, selection: Item, said: Item, made: Any, why: str) -> Item:
     asked = {"kind": kind, "selection": selection, **said}
     if not made.yes and not made.dry_run:
-        from towpath.cli.desk.case_views import counted
-
         found = int(server.count("/desk/jobs/count", asked)["cases"])
-        confirm(f"{kind} {counted(found)}?", "nothing was done")
+        confirm(f"{kind} {counted(found, 'case')}?", "nothing was done")
     how = {"name": made.name, "rate_s": made.rate or None, "begin": not made.dry_run, "why": why}
-    body = {**asked, **{name: value for name, value in how.items() if value is not None}}
-    job: Item = told(server.change("/desk/jobs", body), "seq")
+    job: Item = told(server.change("/desk/jobs", asked | filled(how)), "seq")
     return follow(server, job) if made.wait and not made.dry_run else job
 
 
 def follow(server: RemoteServer, job: Item) -> Item:
-    """Until it has ended. Whoever leaves does not end it."""
-    from towpath.cli.progress import RecordProgress
-
+    """Show the progress of a job until it has ended. Ctrl-C leaves the job running."""
     try:
         with RecordProgress("done", int(job["cases"])) as counting:
             while job["state"] not in ENDED:
@@ -241,7 +211,7 @@ def follow(server: RemoteServer, job: Item) -> Item:
 
 
 def job_of(view: Item) -> Item:
-    """A job without what is known of its cases."""
+    """A job without the counts and refusals of its cases."""
     return {name: value for name, value in view.items() if name not in ("cases_now", "first_refused")}
 
 
@@ -267,8 +237,6 @@ def say_job(job: Item, options: Options) -> None:
 
 
 def _delay(options: Options) -> Item:
-    from towpath.cli.desk.changes import read_delay_s
-
     seconds = read_delay_s(options["delay"])
     return {} if seconds is None else {"delay_s": seconds}
 
@@ -282,18 +250,29 @@ def _recall(server: RemoteServer, options: Options) -> Item:
     return _named(server, "recall", list(options["cases"]), {}, options["why"])
 
 
-CALLS = CALLS | {
-    "desk replay": doing("replay", lambda options: "in a lane" if options["delay"] else "sent back", _delay),
-    "desk resend": doing("resend", lambda options: "on the way to the source"),
-    "desk abandon": doing("abandon", lambda options: "abandoned", question="Abandon {}? The bodies are let go."),
-    "desk open": doing("open", lambda options: "open"),
-    "desk assign": doing(
+CALLS = {
+    # looked at, and changed one by one
+    "desk list": listing("/desk/cases", *_FIELDS, prepare=_chosen, show=_LIST),
+    "desk show": RemoteCall(_show, fields()),
+    "desk note": RemoteCall(_note, sentence("noted with case {case}")),
+    "desk edit": RemoteCall(
+        _edit, sentence(_said_edit), never={"flow": "the server checks what the flow has written down of itself"}
+    ),
+    "desk agree": _decided("agree", "applied"),
+    "desk refuse": _decided("refuse", "refused"),
+    "desk export": RemoteCall(_export, _write_export, never={"cases": "say what they have in common"}),
+    # those that are named, or as a job all that match
+    "desk replay": _doing("replay", lambda options: "in a lane" if options["delay"] else "sent back", _delay),
+    "desk resend": _doing("resend", lambda options: "on the way to the source"),
+    "desk abandon": _doing("abandon", lambda options: "abandoned", question="Abandon {}? The bodies are let go."),
+    "desk open": _doing("open", lambda options: "open"),
+    "desk assign": _doing(
         "assign",
         lambda options: f"for {options['to']}" if options["to"] else "for nobody in particular",
         lambda options: {"assignee": options["to"]},
     ),
     "desk recall": RemoteCall(_recall, lambda found, options: _say_performed(found, "back on the desk"), _is_failed),
-    "desk correct apply": doing(
+    "desk correct apply": _doing(
         "correct", lambda options: "corrected" if options["keep"] else "corrected and sent back", _correct
     ),
 }

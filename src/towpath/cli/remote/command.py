@@ -13,7 +13,7 @@ AS_EVER = frozenset({"send", "receive"})  # these talk to a server anyway
 
 
 class RemoteAwareCommand(TyperCommand):
-    """Where a command is run is decided when all of its options are known, and nothing is done yet."""
+    """A command that decides where it runs once its options are parsed, before anything is done."""
 
     def invoke(self, ctx: Any) -> Any:
         given = ctx.ensure_object(CliContext)
@@ -35,7 +35,7 @@ def words_of(ctx: typer.Context) -> str:
 
 
 def let_run_remotely(app: typer.Typer) -> None:
-    """Every command of the app and of its groups is a `Command`."""
+    """Make every command of the app and of its groups a `RemoteAwareCommand`."""
     for each in app.registered_commands:
         each.cls = RemoteAwareCommand
     for group in app.registered_groups:

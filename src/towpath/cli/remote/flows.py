@@ -1,19 +1,22 @@
-"""Flows, where their records are, and topics.
-
-Topics and their records.
-"""
+"""Flows, where their records are, and topics."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from towpath.cli.context import UsageError, say
+from towpath.cli.flows.audit import parse_traced
+from towpath.cli.flows.changes import NEXT_START
+from towpath.cli.flows.commands import parse_batch
+from towpath.cli.options import confirm
 from towpath.cli.remote.call import Item, Options, RemoteCall, fields, listing, looking, sentence, table, without
 from towpath.cli.remote.server import MOST_AT_ONCE, RemoteServer, path_of
+from towpath.cli.topics.lines import from_line
+from towpath.cli.topics.records import parse_place
+from towpath.core.exact_json import to_json
 from towpath.errors import Refused
 
 if TYPE_CHECKING:
@@ -25,7 +28,6 @@ AUDIT_S = 20.0
 WATCHED = {"watch": "it is shown once; `watch towpath --remote … flow state` shows it again and again"}
 NO_ERRORS = {"errors": "the server knows the error topic of its flows"}
 NO_FILE = {**NO_ERRORS, "deep": "the flow file is needed for it, and the sinks"}
-_PLACE = re.compile(r"([^/\s]+)(?:/(\d+)/(\d+))?")
 _STAGES = table("flow…", "stage…", "state", "for=since", "rate/s=rate", "lag", "run by…=owner")
 
 
@@ -45,14 +47,12 @@ def _stages(server: RemoteServer, flow: str, stage: str | None) -> list[Item]:
 
 
 def _before(options: Options) -> Options:
-    from towpath.cli.flows.commands import parsed
-
-    start = parsed(options["before"])
+    start = parse_batch(options["before"])
     return options | {"before": None if start is None else f"{start[0]}-{start[1]}"}
 
 
 def _steering(kind: str, *body: str) -> RemoteCall:
-    """The process that runs a stage does what is wanted at its next turn: it is waited for, as it is here."""
+    """Command a stage, and wait until the process that runs it has carried that out."""
 
     def ask(server: RemoteServer, options: Options) -> Item:
         flow, stage = options["flow"], options["stage"]
@@ -88,7 +88,6 @@ def _looked(kind: str, was: Item | None, item: Item) -> Item:
 
 
 def _confirm_reset(options: Options) -> None:
-    from towpath.cli.options import confirm
     from towpath.flow.stage.history import MEANS
 
     flow, stage, to = options["flow"], options["stage"], options["to"]
@@ -96,8 +95,6 @@ def _confirm_reset(options: Options) -> None:
 
 
 def _said(found: Item, options: Options) -> str:
-    from towpath.cli.flows.changes import NEXT_START
-
     def came(item: Item) -> str:
         if item["is_done"]:
             return f"done: {item['state']}"
@@ -126,7 +123,7 @@ def _trace(server: RemoteServer, options: Options) -> Item:
 
 
 def _tell_of_key(found: Item, topic: str) -> None:
-    """The end of the topic was read for it, and the newest are shown."""
+    """Say how much was searched for the key, and how much of what was found is shown."""
     if found["offsets_read"] is not None:
         say(f"only the last {int(found['offsets_read']):,} offsets of each partition were read")
     if not found["items"]:
@@ -141,11 +138,9 @@ def _wanted(options: Options) -> dict[str, Any]:
         if record is not None or key is not None or id is not None:
             raise UsageError("--case says which record: leave the rest away")
         return {"case": case}
-    if id is not None and record is None and key is None:
+    found = parse_traced(record, key, id)
+    if found is None:
         return {"id": id}
-    found = _PLACE.fullmatch(record or "")
-    if found is None or id is not None or (key is None) == (found[2] is None):
-        raise UsageError("say which record: TOPIC/PARTITION/OFFSET, or TOPIC with --key, or --id alone")
     return {"topic": found[1], "key": key, "partition": found[2], "offset": found[3]}
 
 
@@ -154,32 +149,11 @@ def _print_traces(found: Item, options: Options) -> None:
         fields()(each, options)
 
 
-CALLS = {
-    "flow list": RemoteCall(_list, _STAGES),
-    "flow show": looking("/flows/{flow}", shape=without("mermaid"), show=fields()),
-    "flow state": RemoteCall(_state, _STAGES, never=WATCHED),
-    "flow batches": listing(
-        "/flows/{flow}/batches",
-        "stage",
-        prepare=_before,
-        has_next=False,
-        show=table("stage…", "generation", "batch=batch_id", "state", "tries=attempts", "counts…", "begun=started_at"),
-    ),
-    "flow pause": _steering("pause"),
-    "flow resume": _steering("resume"),
-    "flow stop": _steering("stop"),
-    "flow reset": _steering("reset", "to"),
-    "audit": RemoteCall(_audit, fields(), lambda found, options: not found["is_balanced"], NO_FILE),
-    "trace": RemoteCall(_trace, _print_traces, never=NO_ERRORS),
-}
-
-
 def _read(server: RemoteServer, options: Options) -> list[Record] | Iterator[Record]:
     """Read page by page, while they are shown."""
-    from towpath.cli.topics.records import parsed as records_parsed
     from towpath.cli.topics.views import RecordFilter
 
-    topic, partition, offset = records_parsed(options["place"], options["partition"])
+    topic, partition, offset = parse_place(options["place"], options["partition"])
     others = [options[name] for name in ("start", "stop", "limit", "key", "contains", "header")]
     if offset is not None and any(each not in (None, [], ()) for each in others):
         raise UsageError(f"{options['place']} is one record: leave the other options away")
@@ -226,8 +200,6 @@ def _one(server: RemoteServer, path: str, name: str, partition: int, offset: int
 
 
 def _record(item: Item) -> Record:
-    from towpath.cli.topics.lines import from_line
-    from towpath.core.exact_json import to_json
     from towpath.log.record import Record
 
     read = from_line(to_json(item).encode())
@@ -254,7 +226,25 @@ def _write(found: Any) -> None:
         show(record)
 
 
-CALLS = CALLS | {
+CALLS = {
+    # flows
+    "flow list": RemoteCall(_list, _STAGES),
+    "flow show": looking("/flows/{flow}", shape=without("mermaid"), show=fields()),
+    "flow state": RemoteCall(_state, _STAGES, never=WATCHED),
+    "flow batches": listing(
+        "/flows/{flow}/batches",
+        "stage",
+        prepare=_before,
+        has_next=False,
+        show=table("stage…", "generation", "batch=batch_id", "state", "tries=attempts", "counts…", "begun=started_at"),
+    ),
+    "flow pause": _steering("pause"),
+    "flow resume": _steering("resume"),
+    "flow stop": _steering("stop"),
+    "flow reset": _steering("reset", "to"),
+    "audit": RemoteCall(_audit, fields(), lambda found, options: not found["is_balanced"], NO_FILE),
+    "trace": RemoteCall(_trace, _print_traces, never=NO_ERRORS),
+    # topics
     "topic list": listing(
         "/topics",
         by="after",

@@ -1,7 +1,4 @@
-"""One command, run by a server.
-
-All commands that a server can run.
-"""
+"""All commands that a server can run, and running one of them."""
 
 from __future__ import annotations
 
@@ -11,37 +8,17 @@ import typer
 
 from towpath.cli.context import FAILED, CliContext, UsageError
 from towpath.cli.output import print_json
-from towpath.cli.remote import actors as actor_calls
-from towpath.cli.remote import actors as queue_calls
-from towpath.cli.remote import actors as schedule_calls
-from towpath.cli.remote import admin as access_calls
-from towpath.cli.remote import admin as catalog_calls
-from towpath.cli.remote import admin as process_calls
-from towpath.cli.remote import cases as bulk_calls
-from towpath.cli.remote import cases as case_calls
-from towpath.cli.remote import flows as flow_calls
-from towpath.cli.remote import flows as topic_calls
-from towpath.cli.remote import groups as group_calls
-from towpath.cli.remote import groups as rule_calls
+from towpath.cli.remote import actors, admin, cases, flows, groups
 from towpath.cli.remote.call import RemoteCall
 from towpath.cli.remote.server import RemoteServer
 
 CALLS: dict[str, RemoteCall] = {
-    **queue_calls.CALLS,
-    **process_calls.CALLS,
-    **actor_calls.CALLS,
-    **schedule_calls.CALLS,
-    **flow_calls.CALLS,
-    **topic_calls.CALLS,
-    **case_calls.CALLS,
-    **bulk_calls.CALLS,
-    **group_calls.CALLS,
-    **rule_calls.CALLS,
-    **catalog_calls.CALLS,
-    **access_calls.CALLS,
+    **actors.CALLS,
+    **admin.CALLS,
+    **flows.CALLS,
+    **cases.CALLS,
+    **groups.CALLS,
 }
-
-
 TYPED = "COMMANDLINE"
 NEVER = {
     "who": "the server does it in the name of the user whose key it is",
@@ -77,7 +54,7 @@ def _run(command: str, ctx: typer.Context, given: CliContext) -> None:
 
 
 def _check(ctx: typer.Context, call: RemoteCall) -> None:
-    """What counts only where the database is cannot be typed, rather than be passed over."""
+    """Refuse options that work only where the database is, rather than ignore them."""
     for name, why in {**NEVER, **call.never}.items():
         source = ctx.get_parameter_source(name)
         if name in ctx.params and source is not None and source.name == TYPED:

@@ -1,13 +1,8 @@
 """The server of `--remote`: a question to its API, and the answer to it.
 
 A connection that is cut leaves open whether a change was made. The same question is asked again, and what would change
-something carries an idempotency key: the server does it once and gives the same answer.
-
-What a server refuses, as the command would have said it here, and what to do about it.
-
-Lists that are longer than one answer.
-
-Times as commands print them. The API writes UTC as `Z` in most of its answers, a command as `+00:00`.
+something carries an idempotency key: the server does it once and gives the same answer. What it refuses is said as the
+command would have said it here. The API writes UTC as `Z` in most of its answers, a command prints `+00:00`.
 """
 
 from __future__ import annotations
@@ -37,87 +32,20 @@ from towpath.client.connection import (
 from towpath.core.exact_json import read_exactly, to_json
 from towpath.errors import BadValue, GatewayRefused, SenderReplaced, ServerAway, ServerRefused
 
+API = "/api/v1"
+GATEWAY = "/gateway/v1"
+WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # before each further try
+MOST_AT_ONCE = 1_000  # that the API answers
+_ZULU = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+NAMES = frozenset({"at", "since", "until", "first_due", "last_due"})
+# What people have sent: it stays as it is.
+THEIRS = frozenset({"payload", "headers", "fields", "facts", "data", "value", "template", "rules"})
 NO_API = "it does not answer commands; `towpath console` and `towpath api run` do, `towpath gateway run` does not"
 UNKNOWN_PATH = "not_found"  # of what is there, but not known, the code says what it is: unknown_case
 
 
-def refused(error: GatewayRefused | SenderReplaced, url: str) -> ServerRefused:
-    if isinstance(error, SenderReplaced):
-        return ServerRefused(409, "session_replaced", str(error))
-    return ServerRefused(error.status, error.code, _told(error, url))
-
-
-def _told(error: GatewayRefused, url: str) -> str:
-    if not error.code:
-        return f"{url} {error.message}"
-    if error.code == UNKNOWN_PATH:
-        return f"{url}: {NO_API}"
-    if error.status == 401:
-        return f"{url}: {error.message}; the key is that of the variable TOWPATH_KEY or of --key-file"
-    if error.code == "not_allowed":
-        return f"{error.message}; `towpath key make` makes one, and `towpath user role` gives a role"
-    return error.message
-
-
-MOST_AT_ONCE = 1_000  # that the API answers
-
-
-@dataclass(frozen=True)
-class RemotePage:
-    """What was found, and where to go on."""
-
-    items: list[Any]
-    next: Any
-
-
-def paged(
-    server: RemoteServer, path: str, query: Mapping[str, Any], limit: int | None, by: str, start: Any
-) -> RemotePage:
-    """As many as wanted; all, if that is not said."""
-    found: list[Any] = []
-    cursor = start
-    while True:
-        some = MOST_AT_ONCE if limit is None else min(MOST_AT_ONCE, limit - len(found))
-        answer = server.look(path, {**query, "limit": some, by: cursor})
-        found += answer["items"]
-        cursor = answer.get("next")
-        if cursor is None or (limit is not None and len(found) >= limit):
-            return RemotePage(found, cursor)
-
-
-_ZULU = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-NAMES = frozenset({"at", "since", "until", "first_due", "last_due"})
-THEIRS = frozenset(
-    {"payload", "headers", "fields", "facts", "data", "value", "template", "rules"}
-)  # not ours to change
-
-
-def is_time(name: str) -> bool:
-    return name.endswith("_at") or name in NAMES
-
-
-def spelled(value: Any) -> Any:
-    """An answer with its times as a command prints them; what people have sent stays as it is."""
-    if isinstance(value, list):
-        return [spelled(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    return {name: _part(name, each) for name, each in value.items()}
-
-
-def _part(name: str, value: Any) -> Any:
-    if isinstance(value, str):
-        return f"{value[:-1]}+00:00" if is_time(name) and _ZULU.fullmatch(value) else value
-    return value if name in THEIRS and not isinstance(value, str) else spelled(value)
-
-
-API = "/api/v1"
-GATEWAY = "/gateway/v1"
-WAITS_S = (0.5, 1.0, 2.0, 4.0, 8.0)  # before each further try
-
-
 class RemoteServer:
-    """Asks one server in the name of one key."""
+    """The API of one server, used with one key."""
 
     def __init__(self, address: ServerAddress, key: ClientKey) -> None:
         self._url = address.url
@@ -139,19 +67,19 @@ class RemoteServer:
         self._connection.close()
 
     def look(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
-        """What is there, with every number as it is written."""
+        """Read something; numbers stay as they are written."""
         return _read(self.fetch(path, query))
 
     def fetch(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
-        """What is there, as it is."""
+        """Read something as bytes."""
         return self._ask("GET", _asked(path, query), b"", {}).body
 
     def count(self, path: str, body: Mapping[str, Any]) -> Any:
-        """A question that needs a body, and changes nothing."""
+        """Ask a question that needs a body and changes nothing."""
         return _read(self._post(path, body, {}))
 
     def change(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Do something, once."""
+        """Change something, once."""
         return _read(self._post(path, body, {"Idempotency-Key": str(uuid4())}))
 
     def _post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> bytes:
@@ -165,7 +93,7 @@ class RemoteServer:
             try:
                 return _checked(self._connection.ask(method, path, body, named))
             except (GatewayRefused, SenderReplaced) as error:
-                raise refused(error, self._url) from None
+                raise _refused(error, self._url) from None
             except Later as error:
                 is_asked = is_asked or not isinstance(error, Unreachable)
                 if wait_s is None or not is_asked:
@@ -184,15 +112,31 @@ class RemoteServer:
         )
 
 
-def _checked(answer: HttpAnswer) -> HttpAnswer:
-    """A fault of the server is told at once: a person waits, and it would come again."""
-    if answer.status == FAULT:
-        raise ServerRefusal.read(answer).error()
-    return check(answer)
+@dataclass(frozen=True)
+class RemotePage:
+    """Items, and the cursor of the next page."""
+
+    items: list[Any]
+    next: Any
+
+
+def paged(
+    server: RemoteServer, path: str, query: Mapping[str, Any], limit: int | None, by: str, start: Any
+) -> RemotePage:
+    """As many items as `limit` says, or all."""
+    found: list[Any] = []
+    cursor = start
+    while True:
+        some = MOST_AT_ONCE if limit is None else min(MOST_AT_ONCE, limit - len(found))
+        answer = server.look(path, {**query, "limit": some, by: cursor})
+        found += answer["items"]
+        cursor = answer.get("next")
+        if cursor is None or (limit is not None and len(found) >= limit):
+            return RemotePage(found, cursor)
 
 
 def told(answer: Any, name: str) -> Any:
-    """An answer that says this. After a crash of the server it may know that the change was made, and nothing more."""
+    """The answer, if it has that value. After a crash the server may know only that the change was made."""
     if answer.get(name) is None:
         raise ServerAway("the change was made, and what came of it is not known any more: look at it")
     return answer
@@ -203,6 +147,50 @@ def path_of(template: str, options: Mapping[str, Any]) -> str:
     return template.format_map({name: quote(str(value), safe="") for name, value in options.items()})
 
 
+def is_time(name: str) -> bool:
+    return name.endswith("_at") or name in NAMES
+
+
+def _spelled(value: Any) -> Any:
+    """An answer with its times as a command prints them; what people have sent stays as it is."""
+    if isinstance(value, list):
+        return [_spelled(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _part(name, each) for name, each in value.items()}
+
+
+def _part(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return f"{value[:-1]}+00:00" if is_time(name) and _ZULU.fullmatch(value) else value
+    return value if name in THEIRS and not isinstance(value, str) else _spelled(value)
+
+
+def _refused(error: GatewayRefused | SenderReplaced, url: str) -> ServerRefused:
+    if isinstance(error, SenderReplaced):
+        return ServerRefused(409, "session_replaced", str(error))
+    return ServerRefused(error.status, error.code, _told(error, url))
+
+
+def _told(error: GatewayRefused, url: str) -> str:
+    if not error.code:
+        return f"{url} {error.message}"
+    if error.code == UNKNOWN_PATH:
+        return f"{url}: {NO_API}"
+    if error.status == 401:
+        return f"{url}: {error.message}; the key is that of the variable TOWPATH_KEY or of --key-file"
+    if error.code == "not_allowed":
+        return f"{error.message}; `towpath key make` makes one, and `towpath user role` gives a role"
+    return error.message
+
+
+def _checked(answer: HttpAnswer) -> HttpAnswer:
+    """Raise a server's internal error at once: a person waits, and it would come again."""
+    if answer.status == FAULT:
+        raise ServerRefusal.read(answer).error()
+    return check(answer)
+
+
 def _asked(path: str, query: Mapping[str, Any] | None) -> str:
     full = path if path.startswith(GATEWAY) else f"{API}{path}"
     said = {name: value for name, value in (query or {}).items() if value is not None}
@@ -210,4 +198,4 @@ def _asked(path: str, query: Mapping[str, Any] | None) -> str:
 
 
 def _read(body: bytes) -> Any:
-    return spelled(read_exactly(body.decode()))
+    return _spelled(read_exactly(body.decode()))

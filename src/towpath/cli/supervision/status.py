@@ -1,7 +1,4 @@
-"""`towpath status`: what has to run, and whether it does.
-
-`towpath status` as a tree: hosts, what has to run on each, and the process that does it.
-"""
+"""`towpath status`: a tree of hosts, what has to run on each, and the process that does it."""
 
 from __future__ import annotations
 
@@ -26,13 +23,38 @@ if TYPE_CHECKING:
     from towpath.supervision.service import Overview
 
 
+WATCH_S = 0.5
 NAME_WIDTH = 20
 GONE = "gone"  # no state of a duty: what is seen when nobody is there to write it down
 NOBODY = "nobody watches: towpath up"
 
 
+def status(
+    ctx: typer.Context,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Exit 1 unless all that is to run is ready.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """What has to run, on which host, and the process that does it."""
+    from towpath.operations.processes import overview_item
+
+    with open_runtime(ctx) as runtime:
+        if watch:
+            _watch(runtime)
+        found = runtime.duties.overview()
+        gone = runtime.duties.gone(found)
+    if as_json:
+        print_json(overview_item(found, gone))
+    else:
+        out = console()
+        for line in status_lines(found, gone):
+            out.print(line, soft_wrap=True)
+    if check and not found.is_all_ready:
+        raise typer.Exit(FAILED)
+
+
 def status_lines(found: Overview, gone: frozenset[str] = frozenset()) -> Iterator[Text]:
-    """The tree, a line each; `gone` are the names of those whose process is not there any more."""
+    """The lines of the tree; `gone` names duties whose process is gone."""
     from rich.text import Text
 
     now = to_datetime(found.now_us)
@@ -48,8 +70,20 @@ def status_lines(found: Overview, gone: frozenset[str] = frozenset()) -> Iterato
             yield _duty_line(found, duty, now, is_gone=duty.name in gone, is_last=number == len(duties))
 
 
+def _watch(runtime: Runtime) -> None:
+    """Redraw the tree on the terminal until Ctrl-C."""
+    from rich.console import Group
+    from rich.live import Live
+
+    with Live(console=console(), auto_refresh=False) as live:
+        while True:
+            found = runtime.duties.overview()
+            live.update(Group(*status_lines(found, runtime.duties.gone(found))), refresh=True)
+            time.sleep(WATCH_S)
+
+
 def _is_unwatched(found: Overview, gone: frozenset[str]) -> bool:
-    """Whether no peer is left that could coordinate; between two terms there are some, and one of them soon does."""
+    """Whether no peer is left to coordinate. Between two terms there are peers, and one of them soon does."""
     has_peer = any(duty.kind == "peer" and duty.is_running and duty.name not in gone for duty in found.duties)
     return not found.has_coordinator and not has_peer and any(duty.is_wanted for duty in found.duties)
 
@@ -98,42 +132,3 @@ def _rest(found: Overview, duty: Duty, now: datetime) -> str:
     if duty.state == "stopped":
         return plain(f"{duty.who}: {duty.why}")
     return plain(duty.trouble or (f"start {duty.launch}" if duty.launch else ""))
-
-
-WATCH_S = 0.5
-
-
-def status(
-    ctx: typer.Context,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show it again and again, until Ctrl-C.")] = False,
-    check: Annotated[bool, typer.Option("--check", help="Exit 1 unless all that is to run is ready.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """What has to run, on which host, and the process that does it."""
-    from towpath.operations.processes import overview_item
-
-    with open_runtime(ctx) as runtime:
-        if watch:
-            _watch(runtime)
-        found = runtime.duties.overview()
-        gone = runtime.duties.gone(found)
-    if as_json:
-        print_json(overview_item(found, gone))
-    else:
-        out = console()
-        for line in status_lines(found, gone):
-            out.print(line, soft_wrap=True)
-    if check and not found.is_all_ready:
-        raise typer.Exit(FAILED)
-
-
-def _watch(runtime: Runtime) -> None:
-    """On the terminal, in place; Ctrl-C ends it."""
-    from rich.console import Group
-    from rich.live import Live
-
-    with Live(console=console(), auto_refresh=False) as live:
-        while True:
-            found = runtime.duties.overview()
-            live.update(Group(*status_lines(found, runtime.duties.gone(found))), refresh=True)
-            time.sleep(WATCH_S)

@@ -1,7 +1,4 @@
-"""`towpath up` and `towpath down`: everything that the settings name, started and kept running, and stopped again.
-
-`towpath deploy`: files with which a machine keeps `towpath up` running.
-"""
+"""`towpath up`, `down` and `deploy`: everything that the settings name, started, kept running, and stopped again."""
 
 from __future__ import annotations
 
@@ -13,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from towpath.cli.context import FAILED, CliContext, UsageError, open_runtime, say, sqlite_file, working_runtime
-from towpath.cli.options import AsJson, Who, operating_user
+from towpath.cli.options import AsJson, OptionalWhy, Who, operating_user
 from towpath.cli.output import console, print_json
+from towpath.cli.progress import SignalHandler, StopRequest
 from towpath.cli.supervision.status import status_lines
+from towpath.errors import BadSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +28,15 @@ if TYPE_CHECKING:
     from towpath.supervision.up import Up, UpOutcome
 
 
+deploy_app = typer.Typer(help="Write the files with which a machine keeps all of it running.", no_args_is_help=True)
+
 Timeout = Annotated[
     float, typer.Option("--timeout", min=1, metavar="SECONDS", help="How long to wait; what was begun goes on.")
 ]
-Reason = Annotated[str, typer.Option("--why", help="Why you do this; kept with the change.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", metavar="FILE", help="Where to; else it is printed. No file is ever overwritten."),
+]
 
 
 def up(
@@ -45,7 +49,7 @@ def up(
         ),
     ] = False,
     timeout_s: Timeout = 300.0,
-    why: Reason = "towpath up",
+    why: OptionalWhy = "towpath up",
     who: Who = "",
     as_json: AsJson = False,
 ) -> None:
@@ -69,69 +73,11 @@ def up(
         raise typer.Exit(FAILED)
 
 
-def _check_named(given: CliContext) -> None:
-    """Where nothing is named and nothing was started before, nothing is made: it is the wrong directory."""
-    from towpath.errors import BadSettings
-    from towpath.settings import FILE_NAME, file_of
-
-    settings = given.settings()
-    if settings.up or file_of(given.config) is not None:
-        return
-    if not _has_duties(settings):
-        raise BadSettings(
-            f"there is nothing to start: no {FILE_NAME} in {Path.cwd()}, and nothing in [up]; change to the directory "
-            "of the settings, or name their file with --config"
-        )
-
-
-def _has_duties(settings: Settings) -> bool:
-    """Whether something runs by this database, or should; a look never makes one."""
-    from towpath.runtime import Runtime
-
-    file = sqlite_file(settings)
-    if file is not None and not file.exists():
-        return False
-    with Runtime(settings) as runtime:
-        return any(duty.is_wanted or duty.is_running for duty in runtime.duties.overview().duties)
-
-
-@dataclass(frozen=True)
-class UpOptions:
-    """What a command was told."""
-
-    who: str
-    why: str
-    timeout_s: float
-    progress: UpProgress
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return {"who": self.who, "timeout_s": self.timeout_s, "show": self.progress.show}
-
-
-def stay_up(
-    runtime: Runtime, duties: list[NewDuty], said: UpOptions, on_up: Callable[[Overview], None] = lambda found: None
-) -> None:
-    """Until SIGTERM or Ctrl-C; then this host's processes are stopped. `on_up` is called when everything is there."""
-    from towpath.cli.progress import SignalHandler, StopRequest
-    from towpath.supervision.peers.socket import this_host
-
-    work, wish, host = _up(runtime), StopRequest(), this_host(runtime.settings.supervision)
-    with SignalHandler(lambda: None) as stopping:
-        stopping.of(wish)
-        ended = work.up(duties, why=said.why, is_told=wish.is_set, **said.options)
-        if not wish.is_set():
-            on_up(ended.overview)
-            say(f"stays until Ctrl-C, which stops what runs on {host}")
-        work.stay(wish.is_set)
-        work.down(why="towpath up was told to stop", host=host, **said.options)
-
-
 def down(
     ctx: typer.Context,
     here: Annotated[bool, typer.Option("--here", help="Only what runs on this host.")] = False,
     timeout_s: Timeout = 120.0,
-    why: Reason = "towpath down",
+    why: OptionalWhy = "towpath down",
     who: Who = "",
     as_json: AsJson = False,
 ) -> None:
@@ -145,60 +91,6 @@ def down(
     _tell(ended, as_json, "it is not all down yet; it goes on by itself while a peer is there")
     if not ended.is_in_time:
         raise typer.Exit(FAILED)
-
-
-def place_of(given: CliContext) -> Installation:
-    """How processes are to be called so that they have the settings of this command."""
-    from towpath.settings import directory_of, file_of, sqlite_from
-    from towpath.supervision.duties.plan import Installation
-
-    file = file_of(given.config)
-    # Not as options, which everybody on the machine can read: an address of a database may hold a password.
-    url = None if given.database is None else sqlite_from(given.database, Path.cwd())
-    database = {} if url is None else {"TOWPATH_DATABASE__URL": url}
-    return Installation(directory_of(given.config), () if file is None else ("--config", str(file)), database)
-
-
-def _up(runtime: Runtime) -> Up:
-    from towpath.supervision.up import Up
-
-    return Up(runtime.duties, runtime.steward, runtime.process().id, runtime.settings.process.lease_s)
-
-
-def _tell(ended: UpOutcome, as_json: bool, late: str) -> None:
-    if as_json:
-        from towpath.operations.processes import overview_item
-
-        print_json(overview_item(ended.overview))
-        return
-    for line in status_lines(ended.overview):
-        console().print(line, soft_wrap=True)
-    if not ended.is_in_time:
-        say(late)
-
-
-class UpProgress:
-    """Says what has changed since it looked last."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._said: dict[str, tuple[str, int]] = {}
-
-    def show(self, found: Overview) -> None:
-        for duty in found.duties:
-            now = duty.state.value, duty.launch
-            if self._said.get(duty.name, now) != now and not self._quiet:
-                trouble = f": {duty.trouble}" if duty.trouble else ""
-                say(f"{duty.name} is {duty.state}{trouble}")
-            self._said[duty.name] = now
-
-
-deploy_app = typer.Typer(help="Write the files with which a machine keeps all of it running.", no_args_is_help=True)
-
-Output = Annotated[
-    Path | None,
-    typer.Option("--output", metavar="FILE", help="Where to; else it is printed. No file is ever overwritten."),
-]
 
 
 @deploy_app.command()
@@ -229,14 +121,115 @@ def compose(
     _write(compose_file(_deployment(ctx, is_contained=True), image), output)
 
 
+@dataclass(frozen=True)
+class UpOptions:
+    """In whose name and why things are started and stopped, and how long that may take."""
+
+    who: str
+    why: str
+    timeout_s: float
+    progress: UpProgress
+
+    @property
+    def common(self) -> dict[str, Any]:
+        """What `Up.up` and `Up.down` both take."""
+        return {"who": self.who, "timeout_s": self.timeout_s, "show": self.progress.show}
+
+
+def stay_up(
+    runtime: Runtime, duties: list[NewDuty], options: UpOptions, on_up: Callable[[Overview], None] = lambda found: None
+) -> None:
+    """Stay until SIGTERM or Ctrl-C, then stop this host's processes. `on_up` is called when all is ready."""
+    from towpath.supervision.peers.socket import this_host
+
+    work, wish, host = _up(runtime), StopRequest(), this_host(runtime.settings.supervision)
+    with SignalHandler(run=wish):
+        ended = work.up(duties, why=options.why, is_told=wish.is_set, **options.common)
+        if not wish.is_set():
+            on_up(ended.overview)
+            say(f"stays until Ctrl-C, which stops what runs on {host}")
+        work.stay(wish.is_set)
+        work.down(why="towpath up was told to stop", host=host, **options.common)
+
+
+class UpProgress:
+    """Reports each change of a duty's state."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._said: dict[str, tuple[str, int]] = {}
+
+    def show(self, found: Overview) -> None:
+        for duty in found.duties:
+            now = duty.state.value, duty.launch
+            if self._said.get(duty.name, now) != now and not self._quiet:
+                trouble = f": {duty.trouble}" if duty.trouble else ""
+                say(f"{duty.name} is {duty.state}{trouble}")
+            self._said[duty.name] = now
+
+
+def place_of(given: CliContext) -> Installation:
+    """Where and with which options processes start, so that they get the settings of this command."""
+    from towpath.settings import directory_of, file_of, sqlite_from
+    from towpath.supervision.duties.plan import Installation
+
+    file = file_of(given.config)
+    # Not as options, which everybody on the machine can read: an address of a database may hold a password.
+    url = None if given.database is None else sqlite_from(given.database, Path.cwd())
+    database = {} if url is None else {"TOWPATH_DATABASE__URL": url}
+    return Installation(directory_of(given.config), () if file is None else ("--config", str(file)), database)
+
+
+def _check_named(given: CliContext) -> None:
+    """Refuse to create a database where nothing is named and nothing has run: it is the wrong directory."""
+    from towpath.settings import FILE_NAME, file_of
+
+    settings = given.settings()
+    if settings.up or file_of(given.config) is not None:
+        return
+    if not _has_duties(settings):
+        raise BadSettings(
+            f"there is nothing to start: no {FILE_NAME} in {Path.cwd()}, and nothing in [up]; change to the directory "
+            "of the settings, or name their file with --config"
+        )
+
+
+def _has_duties(settings: Settings) -> bool:
+    """Whether anything runs with this database, or should. Never creates one."""
+    from towpath.runtime import Runtime
+
+    file = sqlite_file(settings)
+    if file is not None and not file.exists():
+        return False
+    with Runtime(settings) as runtime:
+        return any(duty.is_wanted or duty.is_running for duty in runtime.duties.overview().duties)
+
+
+def _up(runtime: Runtime) -> Up:
+    from towpath.supervision.up import Up
+
+    return Up(runtime.duties, runtime.steward, runtime.process().id, runtime.settings.process.lease_s)
+
+
+def _tell(ended: UpOutcome, as_json: bool, late: str) -> None:
+    if as_json:
+        from towpath.operations.processes import overview_item
+
+        print_json(overview_item(ended.overview))
+        return
+    for line in status_lines(ended.overview):
+        console().print(line, soft_wrap=True)
+    if not ended.is_in_time:
+        say(late)
+
+
 def _deployment(ctx: typer.Context, *, is_contained: bool = False) -> Deployment:
-    from towpath import settings
     from towpath.supervision.deploy import Deployment
 
     given = ctx.ensure_object(CliContext)
     if given.database is not None:
         raise UsageError("--database is not written to files, for it may hold a password: put it into the settings")
-    loaded = settings.load(given.flags(), given.config)
+    loaded = given.settings()
     if not loaded.up:
         say("nothing is to run besides the peers: there is no [up.NAME] in the settings")
     place = place_of(given)

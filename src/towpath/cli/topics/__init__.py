@@ -1,1 +1,1 @@
-"""Commands for topics."""
+"""`towpath topic`: topics and their records."""

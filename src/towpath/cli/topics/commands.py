@@ -1,8 +1,6 @@
-"""`towpath topic`: looking at topics, their partitions, and how far groups have come.
+"""`towpath topic`: looking at topics and groups, and making, growing, deleting and copying topics by hand.
 
-`towpath topic`: making, growing, deleting and copying topics by hand. Each leaves an event with who and why.
-
-Which log a command is about, and opening it.
+Each change leaves an event with who and why. Other commands open their log here, too.
 """
 
 from __future__ import annotations
@@ -15,21 +13,32 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from towpath.cli.context import UsageError, open_runtime, say
-from towpath.cli.options import AsJson, Who, Why, confirm
-from towpath.cli.output import Column, console, print_fields, print_json, print_table
-from towpath.cli.progress import counted
+from towpath.cli.options import AsJson, OptionalWhy, Who, Why, Yes, age_text, confirm, parse_age_s, parse_time_ms
+from towpath.cli.output import Column, counted, print_done, print_fields, print_json, print_part, print_table
+from towpath.cli.progress import RecordProgress
+from towpath.core.events import Event, EventKind
+from towpath.errors import LogUnavailable, Refused, TopicExists, TransactionUnknown
 
 if TYPE_CHECKING:
-    from towpath.core.events import EventKind
     from towpath.log import Log
-    from towpath.log.topic_copy import CopyResult
     from towpath.runtime import Runtime
     from towpath.settings import LogSettings
 
 
+app = typer.Typer(help="Look at topics, and send, read, copy and delete them.", no_args_is_help=True)
+
 # A person waits for the answer; the time of the settings is for processes, which have to outlast a restart.
 LOOK_TIMEOUT_S = 10.0
 FORMS = "`embedded`, `sqlite:///path` or `kafka://host:port`"
+
+_TITLES = {
+    "topic": "topic",
+    "partition": "partition",
+    "start": "first",
+    "end": "next",
+    "at": "at that time",
+    "position": "group is at",
+}
 
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", show_default=False, help="The topic's name.")]
 LogUrl = Annotated[
@@ -37,64 +46,9 @@ LogUrl = Annotated[
 ]
 
 
-@contextmanager
-def open_topics(
-    ctx: typer.Context, url: str | None = None, *, look: bool = True, makes: bool = False
-) -> Iterator[tuple[Runtime, Log]]:
-    """The runtime, and the log of the settings or the one at `url`."""
-    with open_runtime(ctx) as runtime, open_one(runtime, url, look=look, makes=makes) as log:
-        yield runtime, log
-
-
-@contextmanager
-def open_one(
-    runtime: Runtime, url: str | None, *, option: str = "--log", look: bool = False, makes: bool = False
-) -> Iterator[Log]:
-    """A log; a `look` is not patient with a broker, and only what `makes` something may make a file."""
-    from towpath.log import open_log
-
-    settings = settings_for(runtime.settings.log, url, option)
-    if look:
-        settings = settings.model_copy(update={"timeout_s": min(settings.timeout_s, LOOK_TIMEOUT_S)})
-    if not makes:
-        _check_file(settings.url)
-    log = open_log(settings, runtime.database)
-    try:
-        yield log
-    finally:
-        log.close()
-
-
-def settings_for(settings: LogSettings, url: str | None, option: str) -> LogSettings:
-    """The settings with another place."""
-    from pydantic import ValidationError
-
-    from towpath.settings import LogSettings
-
-    if url is None:
-        return settings
-    try:
-        return LogSettings(**{**settings.model_dump(), "url": url})
-    except ValidationError as error:
-        raise UsageError(f"{option} {url!r} is not {FORMS.replace('`', '')}") from error
-
-
-def _check_file(url: str) -> None:
-    """A look at a log never makes one."""
-    from towpath.db.open import SQLITE_PREFIX
-    from towpath.errors import LogUnavailable
-
-    if url.startswith(SQLITE_PREFIX) and not Path(url.removeprefix(SQLITE_PREFIX)).expanduser().exists():
-        raise LogUnavailable(f"{url}: there is no log yet; type: towpath topic create")
-
-
-app = typer.Typer(help="Look at topics, and send, read, copy and delete them.", no_args_is_help=True)
-
-
 @app.command("list")
 def list_(ctx: typer.Context, url: LogUrl = None, as_json: AsJson = False) -> None:
     """All topics. Offsets have holes, so `at most` is no count: a topic never holds more records than that."""
-    from towpath.cli.options import age_text
     from towpath.operations.topics import topic_item
 
     with open_topics(ctx, url) as (_, log):
@@ -119,7 +73,6 @@ def list_(ctx: typer.Context, url: LogUrl = None, as_json: AsJson = False) -> No
 @app.command()
 def show(ctx: typer.Context, topic: TopicName, url: LogUrl = None, as_json: AsJson = False) -> None:
     """One topic: its partitions with their offsets, and the groups that read it with what they have still to read."""
-    from towpath.cli.options import age_text
     from towpath.operations.topics import topic_view
 
     with open_topics(ctx, url) as (_, log):
@@ -141,7 +94,7 @@ def show(ctx: typer.Context, topic: TopicName, url: LogUrl = None, as_json: AsJs
     typer.echo()
     _print_offsets(item["offsets"])
     if item["groups"]:
-        console().print("\ngroups", style="bold")
+        print_part("groups")
         _print_positions(item["groups"])
 
 
@@ -165,7 +118,6 @@ def offsets(
     as_json: AsJson = False,
 ) -> None:
     """The first and the next offset of each partition, now or for a time, and the position of a group."""
-    from towpath.cli.options import parse_time_ms
     from towpath.log.topic import check_group
     from towpath.operations.topics import position_items
 
@@ -185,49 +137,6 @@ def offsets(
         _print_offsets(found)
 
 
-def _offsets_of(log: Log, topic: str, time_ms: int | None, group: str | None) -> list[dict[str, Any]]:
-    from towpath.operations.topics import offset_items, with_position
-
-    found = offset_items(log, topic)
-    if time_ms is not None:
-        since = log.offsets_at(topic, time_ms)
-        found = [{**item, "at": since.get(item["partition"], item["end"])} for item in found]
-    if group is not None:
-        positions = log.positions(group)
-        found = [with_position(item, positions.get((topic, item["partition"]))) for item in found]
-    return found
-
-
-_TITLES = {
-    "topic": "topic",
-    "partition": "partition",
-    "start": "first",
-    "end": "next",
-    "at": "at that time",
-    "position": "group is at",
-}
-
-
-def _print_offsets(found: list[dict[str, Any]]) -> None:
-    names = [name for name in (*_TITLES, "lag") if any(name in item for item in found)] or ["topic", "partition"]
-    columns = [Column(_TITLES.get(name, name), right=name != "topic", whole=True) for name in names]
-    print_table(columns, [[_cell(item[name]) for name in names] for item in found])
-
-
-def _print_positions(groups: list[dict[str, Any]]) -> None:
-    titles = ("partition", "position", "lag")
-    columns = [Column("group"), *(Column(title, right=True, whole=True) for title in titles)]
-    rows = [[each["group"], *(_cell(item[name]) for name in titles)] for each in groups for item in each["positions"]]
-    print_table(columns, rows)
-
-
-def _cell(value: object) -> str:
-    return "-" if value is None else str(value)
-
-
-Reason = Annotated[str, typer.Option("--why", help="Why you do this; kept with the change.")]
-
-
 @app.command()
 def create(
     ctx: typer.Context,
@@ -242,15 +151,12 @@ def create(
         ),
     ] = None,
     if_missing: Annotated[bool, typer.Option("--if-missing", help="Do nothing when the topic is there.")] = False,
-    why: Reason = "",
+    why: OptionalWhy = "",
     who: Who = "",
     url: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a topic."""
-    from towpath.cli.options import age_text, parse_age_s
-    from towpath.core.events import EventKind
-    from towpath.errors import TopicExists
     from towpath.operations.topics import topic_item
 
     retention_s = None if retention is None else parse_age_s(retention, "--retention")
@@ -266,13 +172,10 @@ def create(
             data = {"id": made.id, "partitions": made.partitions, "retention_s": made.retention_s, "log": log.url}
             _record(runtime, EventKind.TOPIC_CREATED_BY_HAND, topic, who, why, data)
         item = topic_item(log, made)
-    shape = f"{made.partitions} partitions, records are kept for {age_text(made.retention_s)}"
-    if made.retention_s is None:
-        shape = f"{made.partitions} partitions, records are kept until somebody deletes them"
-    if as_json:
-        print_json({**item, "is_new": is_new})
-    else:
-        typer.echo(f"made {topic}: {shape}" if is_new else f"{topic} is there: {shape}")
+    kept = "until somebody deletes them" if made.retention_s is None else f"for {age_text(made.retention_s)}"
+    shape = f"{made.partitions} partitions, records are kept {kept}"
+    text = f"made {topic}: {shape}" if is_new else f"{topic} is there: {shape}"
+    print_done({**item, "is_new": is_new}, text, as_json)
 
 
 @app.command()
@@ -280,13 +183,12 @@ def grow(
     ctx: typer.Context,
     topic: TopicName,
     partitions: Annotated[int, typer.Option(min=1, metavar="N", help="How many partitions it shall have.")],
-    why: Reason = "",
+    why: OptionalWhy = "",
     who: Who = "",
     url: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a topic more partitions. New records of a key may then go elsewhere; what is there stays where it is."""
-    from towpath.core.events import EventKind
     from towpath.operations.topics import topic_item
 
     with open_topics(ctx, url) as (runtime, log):
@@ -296,10 +198,7 @@ def grow(
             data = {"id": grown.id, "was": before, "now": grown.partitions, "log": log.url}
             _record(runtime, EventKind.TOPIC_GROWN_BY_HAND, topic, who, why, data)
         item = topic_item(log, grown)
-    if as_json:
-        print_json(item)
-    else:
-        typer.echo(f"{topic} has {grown.partitions} partitions; it had {before}")
+    print_done(item, f"{topic} has {grown.partitions} partitions; it had {before}", as_json)
 
 
 @app.command()
@@ -307,13 +206,12 @@ def delete(
     ctx: typer.Context,
     topic: TopicName,
     why: Why,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     who: Who = "",
     url: LogUrl = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete a topic with its records and the positions of groups in it. It cannot be brought back."""
-    from towpath.core.events import EventKind
     from towpath.operations.topics import topic_item
 
     with open_topics(ctx, url) as (runtime, log):
@@ -325,10 +223,7 @@ def delete(
         ends = {str(each["partition"]): each["end"] for each in item["offsets"]}
         data = {"id": item["id"], "ends": ends, "log": log.url}
         _record(runtime, EventKind.TOPIC_DELETED_BY_HAND, topic, who, why, data)
-    if as_json:
-        print_json({"name": topic, "id": item["id"]})
-    else:
-        typer.echo(f"deleted {topic} ({item['id']})")
+    print_done({"name": topic, "id": item["id"]}, f"deleted {topic} ({item['id']})", as_json)
 
 
 @app.command("forget-group")
@@ -341,9 +236,6 @@ def forget_group(
     as_json: AsJson = False,
 ) -> None:
     """Delete the positions of a group that reads no more: on SQLite, records wait until all groups have read them."""
-    from towpath.core.events import EventKind
-    from towpath.errors import Refused
-
     with open_topics(ctx, url) as (runtime, log):
         before = {f"{topic}/{number}": position for (topic, number), position in log.positions(group).items()}
         if not before:
@@ -351,10 +243,7 @@ def forget_group(
         log.forget_group(group)
         data = {"positions": before, "log": log.url}
         _record(runtime, EventKind.GROUP_FORGOTTEN_BY_HAND, group, who, why, data)
-    if as_json:
-        print_json({"group": group, "positions": before})
-    else:
-        typer.echo(f"forgot {group}: it had {len(before):,} positions")
+    print_done({"group": group, "positions": before}, f"forgot {group}: it had {len(before):,} positions", as_json)
 
 
 @app.command()
@@ -375,7 +264,7 @@ def copy(
     append: Annotated[
         bool, typer.Option("--append", help="Also into a topic that has records of somebody else.")
     ] = False,
-    why: Reason = "",
+    why: OptionalWhy = "",
     who: Who = "",
     as_json: AsJson = False,
 ) -> None:
@@ -385,16 +274,18 @@ def copy(
     goes on when the same command is given again: no record is lost and none is there twice. When it was complete, the
     same command brings what has come since.
     """
-    from towpath.core.events import EventKind
     from towpath.log.topic_copy import TopicCopy
 
     with open_runtime(ctx) as runtime, _told_how_to_go_on():
-        limit = settings_for(runtime.settings.log, target, "--to").max_record_bytes
+        limit = _settings_for(runtime.settings.log, target, "--to").max_record_bytes
         with (
             open_one(runtime, source, option="--from") as origin,
             open_one(runtime, target, option="--to", makes=True) as goal,
         ):
-            copied, seconds = _copied(TopicCopy(origin, goal, limit), topic, name or topic, append)
+            with RecordProgress("copied") as progress:
+                work = TopicCopy(origin, goal, limit)
+                copied = work.run(topic, name or topic, append=append, report=progress.show)
+                seconds = progress.elapsed_s
             data = {
                 "from": f"{origin.url} {topic}",
                 "from_id": copied.source.id,
@@ -409,20 +300,91 @@ def copy(
         print_json({**data, "name": copied.target.name, "partitions": partitions, "went_on": copied.went_on})
         return
     again = ", after those of an earlier run" if copied.went_on else ""
-    typer.echo(f"copied {counted(copied.total)} to {copied.target.name} of {where} in {seconds:.1f} s{again}")
+    typer.echo(f"copied {counted(copied.total, 'record')} to {copied.target.name} of {where} in {seconds:.1f} s{again}")
 
 
-def _copied(work: Any, topic: str, name: str, append: bool) -> tuple[CopyResult, float]:
-    from towpath.cli.progress import RecordProgress
+@contextmanager
+def open_topics(
+    ctx: typer.Context, url: str | None = None, *, look: bool = True, makes: bool = False
+) -> Iterator[tuple[Runtime, Log]]:
+    """The runtime, and the log of the settings or the one at `url`."""
+    with open_runtime(ctx) as runtime, open_one(runtime, url, look=look, makes=makes) as log:
+        yield runtime, log
 
-    with RecordProgress("copied") as counting:
-        return work.run(topic, name, append=append, report=counting.show), counting.elapsed_s
+
+@contextmanager
+def open_one(
+    runtime: Runtime, url: str | None, *, option: str = "--log", look: bool = False, makes: bool = False
+) -> Iterator[Log]:
+    """A log. `look` waits only briefly for a broker; without `makes` no file is created."""
+    from towpath.log import open_log
+
+    settings = _settings_for(runtime.settings.log, url, option)
+    if look:
+        settings = settings.model_copy(update={"timeout_s": min(settings.timeout_s, LOOK_TIMEOUT_S)})
+    if not makes:
+        _check_file(settings.url)
+    log = open_log(settings, runtime.database)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def _settings_for(settings: LogSettings, url: str | None, option: str) -> LogSettings:
+    """The settings, with another URL if one is given."""
+    from pydantic import ValidationError
+
+    from towpath.settings import LogSettings
+
+    if url is None:
+        return settings
+    try:
+        return LogSettings(**{**settings.model_dump(), "url": url})
+    except ValidationError as error:
+        raise UsageError(f"{option} {url!r} is not {FORMS.replace('`', '')}") from error
+
+
+def _check_file(url: str) -> None:
+    """Raise an error for a log file that does not exist, rather than create it."""
+    from towpath.db.open import SQLITE_PREFIX
+
+    if url.startswith(SQLITE_PREFIX) and not Path(url.removeprefix(SQLITE_PREFIX)).expanduser().exists():
+        raise LogUnavailable(f"{url}: there is no log yet; type: towpath topic create")
+
+
+def _offsets_of(log: Log, topic: str, time_ms: int | None, group: str | None) -> list[dict[str, Any]]:
+    from towpath.operations.topics import offset_items, with_position
+
+    found = offset_items(log, topic)
+    if time_ms is not None:
+        since = log.offsets_at(topic, time_ms)
+        found = [{**item, "at": since.get(item["partition"], item["end"])} for item in found]
+    if group is not None:
+        positions = log.positions(group)
+        found = [with_position(item, positions.get((topic, item["partition"]))) for item in found]
+    return found
+
+
+def _print_offsets(found: list[dict[str, Any]]) -> None:
+    names = [name for name in (*_TITLES, "lag") if any(name in item for item in found)] or ["topic", "partition"]
+    columns = [Column(_TITLES.get(name, name), right=name != "topic", whole=True) for name in names]
+    print_table(columns, [[_cell(item[name]) for name in names] for item in found])
+
+
+def _print_positions(groups: list[dict[str, Any]]) -> None:
+    titles = ("partition", "position", "lag")
+    columns = [Column("group"), *(Column(title, right=True, whole=True) for title in titles)]
+    rows = [[each["group"], *(_cell(item[name]) for name in titles)] for each in groups for item in each["positions"]]
+    print_table(columns, rows)
+
+
+def _cell(value: object) -> str:
+    return "-" if value is None else str(value)
 
 
 @contextmanager
 def _told_how_to_go_on() -> Iterator[None]:
-    from towpath.errors import LogUnavailable, TransactionUnknown
-
     try:
         yield
     except KeyboardInterrupt:
@@ -435,7 +397,5 @@ def _told_how_to_go_on() -> Iterator[None]:
 
 
 def _record(runtime: Runtime, kind: EventKind, subject: str, who: str, why: str, data: dict[str, Any]) -> None:
-    from towpath.core.events import Event
-
     with runtime.database.transaction() as tx:
         runtime.event_log.record(tx, Event(kind, subject, who, why, data))

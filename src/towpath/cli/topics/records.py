@@ -1,7 +1,4 @@
-"""`towpath topic read` and `tail`: records as they are, and as they come.
-
-`towpath topic send`: records from a file, from standard input or from the command line.
-"""
+"""`towpath topic read`, `tail` and `send`: records as they are, as they come, and from a file or the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Annotated
@@ -18,10 +15,11 @@ import typer
 
 from towpath.cli.context import UsageError, say
 from towpath.cli.options import MOST_ROWS, AsJson
-from towpath.cli.output import print_json
-from towpath.cli.progress import counted
+from towpath.cli.output import counted, print_json
+from towpath.cli.progress import RecordProgress
 from towpath.cli.topics.commands import LogUrl, TopicName, open_topics
-from towpath.cli.topics.lines import parse_header
+from towpath.cli.topics.lines import BadLine, LineForm, RecordLines, parse_header
+from towpath.errors import BadRecord, LogUnavailable, PartlyAppended, Refused
 
 if TYPE_CHECKING:
     from towpath.cli.topics.lines import LineBatch
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+STANDARD_INPUT = "-"
 PLACE = re.compile(r"(?P<topic>[^/]*)(?:/(?P<partition>\d{1,9})(?:/(?P<offset>\d{1,18}))?)?")
 
 Place = Annotated[
@@ -79,7 +78,7 @@ def read(
     """
     from towpath.cli.topics.views import OffsetSpan, RecordFilter, span_of
 
-    topic, partition, offset = parsed(place, partition)
+    topic, partition, offset = parse_place(place, partition)
     if offset is not None and (start, stop, since, limit, key, contains, header) != (None,) * 7:
         raise UsageError(f"{place} is one record: leave the other options away")
     if start is not None and since is not None:
@@ -110,7 +109,7 @@ def tail(
     """New records as they come, until Ctrl-C. Waits while the log is away."""
     from towpath.cli.topics.views import RecordFilter, TopicFollower, pause_for, record_printer
 
-    topic, partition, offset = parsed(place, partition)
+    topic, partition, offset = parse_place(place, partition)
     if offset is not None:
         raise UsageError(f"{place} is one record, which cannot be followed")
     wanted = RecordFilter.of(key, contains, header)
@@ -125,49 +124,6 @@ def tail(
             show(record)
         for record in filter(wanted.fits, follower.follow(pause)):
             show(record)
-
-
-def parsed(place: str, partition: int | None) -> tuple[str, int | None, int | None]:
-    """TOPIC[/PARTITION[/OFFSET]] as the three."""
-    found = PLACE.fullmatch(place)
-    if not found:
-        raise UsageError(f"{place!r} is not TOPIC, TOPIC/PARTITION or TOPIC/PARTITION/OFFSET")
-    if found["partition"] is not None:
-        if partition is not None:
-            raise UsageError(f"{place} names a partition: leave --partition away")
-        partition = int(found["partition"])
-    return found["topic"], partition, None if found["offset"] is None else int(found["offset"])
-
-
-def _records(log: Log, topic: str, span: OffsetSpan) -> Iterator[Record]:
-    for number, start in span.starts.items():
-        # What retention has taken since the command began is not there any more, and no error.
-        first = start if span.is_exact else max(start, log.starts(topic)[number])
-        yield from log.read(topic, number, first, span.stop)
-
-
-def _show_one(log: Log, topic: str, partition: int, offset: int, as_json: bool) -> None:
-    from towpath.cli.topics.views import print_record
-    from towpath.errors import Refused
-
-    found = log.record(topic, partition, offset)
-    if found is None:
-        raise Refused(f"{topic}/{partition}/{offset} holds no record: offsets have holes")
-    if as_json:
-        _print(iter([found]), as_json)
-    else:
-        print_record(found)
-
-
-def _print(records: Iterator[Record], as_json: bool) -> None:
-    from towpath.cli.topics.views import record_printer
-
-    show = record_printer(as_json)
-    for record in records:
-        show(record)
-
-
-STANDARD_INPUT = "-"
 
 
 @app.command()
@@ -205,15 +161,14 @@ def send(
 
     The first line that cannot be sent ends it: the lines before are sent, and the error says with which line to go on.
     """
-    from towpath.cli.topics.lines import LineForm, RecordLines
-
     if raw and (records or key_field is not None):
         raise UsageError("--raw takes lines as they are: leave --records and --key-field away")
     if key_field is not None and (records or key is not None):
         raise UsageError("--key-field is for JSON without --records and --key")
     if value is not None and file != STANDARD_INPUT:
         raise UsageError("--value and a file: only one of them can be sent")
-    form = LineForm(raw, records, None if key is None else key.encode(), key_field, _headers(header))
+    headers = tuple(map(parse_header, header or ()))
+    form = LineForm(raw, records, None if key is None else key.encode(), key_field, headers)
     with open_topics(ctx, url, look=False) as (runtime, log):
         limit = runtime.settings.log.max_record_bytes
         found = log.topic(topic)
@@ -227,14 +182,49 @@ def send(
         print_json({"topic": topic, "records": count, "partitions": {str(p): sent[p] for p in sorted(sent)}})
     else:
         parts = ", ".join(f"{sent[number]:,} in partition {number}" for number in sorted(sent))
-        typer.echo(f"sent {counted(count)} to {topic}" + (f": {parts}" if parts else ""))
+        typer.echo(f"sent {counted(count, 'record')} to {topic}" + (f": {parts}" if parts else ""))
+
+
+def parse_place(place: str, partition: int | None) -> tuple[str, int | None, int | None]:
+    """Split TOPIC[/PARTITION[/OFFSET]] into its parts."""
+    found = PLACE.fullmatch(place)
+    if not found:
+        raise UsageError(f"{place!r} is not TOPIC, TOPIC/PARTITION or TOPIC/PARTITION/OFFSET")
+    if found["partition"] is not None:
+        if partition is not None:
+            raise UsageError(f"{place} names a partition: leave --partition away")
+        partition = int(found["partition"])
+    return found["topic"], partition, None if found["offset"] is None else int(found["offset"])
+
+
+def _records(log: Log, topic: str, span: OffsetSpan) -> Iterator[Record]:
+    for number, start in span.starts.items():
+        # What retention has taken since the command began is not there any more, and no error.
+        first = start if span.is_exact else max(start, log.starts(topic)[number])
+        yield from log.read(topic, number, first, span.stop)
+
+
+def _show_one(log: Log, topic: str, partition: int, offset: int, as_json: bool) -> None:
+    from towpath.cli.topics.views import print_record
+
+    found = log.record(topic, partition, offset)
+    if found is None:
+        raise Refused(f"{topic}/{partition}/{offset} holds no record: offsets have holes")
+    if as_json:
+        _print([found], as_json)
+    else:
+        print_record(found)
+
+
+def _print(records: Iterable[Record], as_json: bool) -> None:
+    from towpath.cli.topics.views import record_printer
+
+    show = record_printer(as_json)
+    for record in records:
+        show(record)
 
 
 def _send(log: Log, topic: str, batches: Iterator[LineBatch], size: int | None) -> Counter[int]:
-    from towpath.cli.progress import RecordProgress
-    from towpath.cli.topics.lines import BadLine
-    from towpath.errors import BadRecord
-
     sent: Counter[int] = Counter()
     with RecordProgress("sent", size) as counting:
         try:
@@ -250,8 +240,6 @@ def _send(log: Log, topic: str, batches: Iterator[LineBatch], size: int | None) 
 
 
 def _append(log: Log, topic: str, batch: LineBatch, sent: Counter[int]) -> None:
-    from towpath.errors import LogUnavailable, PartlyAppended
-
     first, last = batch.lines[0], batch.lines[-1]
     try:
         sent.update(number for number, _ in log.append(topic, batch.records))
@@ -270,7 +258,7 @@ def _append(log: Log, topic: str, batch: LineBatch, sent: Counter[int]) -> None:
 
 def _so_far(sent: Counter[int]) -> str:
     count = sum(sent.values())
-    return f"{counted(count)} {'was' if count == 1 else 'were'} sent"
+    return f"{counted(count, 'record')} {'was' if count == 1 else 'were'} sent"
 
 
 @contextmanager
@@ -291,7 +279,3 @@ def _opened(file: str) -> IO[bytes]:
         return open(file, "rb")
     except (OSError, ValueError) as error:
         raise UsageError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}") from error
-
-
-def _headers(given: list[str] | None) -> tuple[tuple[str, bytes], ...]:
-    return tuple(parse_header(pair) for pair in given or ())

@@ -1,9 +1,4 @@
-"""Which records of a topic a command is about.
-
-Following a topic as it grows.
-
-How records look: one a line, one whole, and as JSON.
-"""
+"""Which records of a topic a command is about, following a topic as it grows, and how records look."""
 
 from __future__ import annotations
 
@@ -26,6 +21,11 @@ from towpath.errors import LogUnavailable, OffsetOutOfRange, TopicReplaced, Unkn
 from towpath.log import Log, Record, Topic
 from towpath.log.record import Headers
 
+ROUND_S = 0.2
+WIDER = 8
+NOTHING = "∅"  # no key, or no value: other than an empty one
+MOST_BYTES_OF_A_CHARACTER = 4
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetSpan:
@@ -38,12 +38,12 @@ class OffsetSpan:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the start was given: one that is not there is then an error."""
+        """Whether the start was given; if its record is gone, that is an error."""
         return self.start is not None
 
 
 def span_of(log: Log, topic: str, span: OffsetSpan, since: str | None, now_ms: int) -> OffsetSpan:
-    """The span with a start for each partition that it is about."""
+    """The span, with a start for each of its partitions."""
     found = log.topic(topic)
     number = span.partition
     if number is not None:
@@ -61,7 +61,7 @@ def span_of(log: Log, topic: str, span: OffsetSpan, since: str | None, now_ms: i
 
 @dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """What a record must have, all of it."""
+    """Conditions on a record; all must hold."""
 
     key: bytes | None
     contains: bytes | None
@@ -72,7 +72,7 @@ class RecordFilter:
         return cls(
             None if key is None else key.encode(),
             None if contains is None else contains.encode(),
-            tuple(parse_header(pair) for pair in headers or ()),
+            tuple(map(parse_header, headers or ())),
         )
 
     def fits(self, record: Record) -> bool:
@@ -81,10 +81,6 @@ class RecordFilter:
             and (self.contains is None or self.contains in (record.value or b""))
             and all(header in record.headers for header in self.headers)
         )
-
-
-ROUND_S = 0.2
-WIDER = 8
 
 
 def pause_for(log: Log, topic: str) -> Callable[[], object]:
@@ -114,7 +110,7 @@ class TopicFollower:
         self._is_away = False
 
     def last(self, count: int) -> list[Record]:
-        """The last ones before the moment, by their time."""
+        """The last `count` records before the moment, ordered by time."""
         if count == 0:
             return []
         with self._while_it_lasts():
@@ -127,7 +123,7 @@ class TopicFollower:
         return sorted(found, key=lambda record: (record.timestamp_ms, record.partition, record.offset))[-count:]
 
     def follow(self, pause: Callable[[], object]) -> Iterator[Record]:
-        """Without end; waits while the log is away."""
+        """New records without end; waits while the log is away."""
         while True:
             try:
                 with self._while_it_lasts():
@@ -142,7 +138,7 @@ class TopicFollower:
             pause()
 
     def _last(self, number: int, end: int, starts: dict[int, int], count: int) -> list[Record]:
-        """Offsets may hold nothing, so that one may have to look further back than `count`."""
+        """Offsets have holes, so that it may have to look back further than `count`."""
         start, width = starts.get(number, 0), count
         while True:
             first = max(start, end - width)
@@ -199,12 +195,8 @@ class TopicFollower:
             raise TopicReplaced(self._topic.name, self._topic.id, now)
 
 
-NOTHING = "∅"  # no key, or no value: other than an empty one
-MOST_BYTES_OF_A_CHARACTER = 4
-
-
 def record_printer(as_json: bool, *, at_once: bool = False) -> Callable[[Record], None]:
-    """What prints a record on a line; `at_once` for records that come one by one."""
+    """A function that prints a record on a line; `at_once` flushes each."""
     if as_json:
         return lambda record: _write(to_line(record), at_once)
     if not sys.stdout.isatty():
@@ -222,7 +214,7 @@ def record_printer(as_json: bool, *, at_once: bool = False) -> Callable[[Record]
 
 
 def print_record(record: Record) -> None:
-    """All of one record."""
+    """Print one record in full."""
     print_fields(
         [
             ("record", f"{record.topic}/{record.partition}/{record.offset}"),
