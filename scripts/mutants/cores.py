@@ -73,7 +73,8 @@ CORES = (
                     "error_records",
                     "gap_record",
                 ),
-                *("names_of", "_failure", "_headers", "AT_ONCE", "BYTES_AT_ONCE", "BLOB", "ErrorWriter", "in_portions"),
+                *("names_of", "_failure", "_headers", "own_headers", "ErrorWriter", "in_portions"),
+                *("AT_ONCE", "BYTES_AT_ONCE", "BLOB"),
             }
         ),
     ),

@@ -120,12 +120,12 @@ def test_a_replay_brings_what_was_refused_and_nothing_twice(world: World, name: 
     world.run(flow)
     assert found() == Counter({(0, 0): 1, (0, 2): 1} | {(1, i): 1 for i in CHILDREN})
     [error] = world.errors(flow)
-    assert (error.offset, error.output, error.delivered) == (0, "out", ())
-    assert dict(error.partly) == {"out": {0, 2}}
+    assert (error.offset, error.output, error.delivered.whole) == (0, "out", frozenset())
+    assert dict(error.delivered.partly) == {"out": {0, 2}}
 
     replay(world, flow, bad=[3])
     assert found()[0, 1] == 1
-    assert dict(world.errors(flow)[-1].partly) == {"out": {0, 1, 2}}
+    assert dict(world.errors(flow)[-1].delivered.partly) == {"out": {0, 1, 2}}
     replay(world, flow, bad=[])
     assert found() == Counter({(n, i): 1 for n in (0, 1) for i in CHILDREN})
     assert delivered(world, flow) == [{"out": 6}, {"out": 1}, {"out": 1}]
@@ -152,8 +152,8 @@ def test_a_topic_beside_a_table_gets_all_of_it_or_nothing(world: World, name: st
     world.run(flow)
     assert everything(log, "copies") == []
     [error] = world.errors(flow)
-    assert dict(ErrorRecord.read(everything(log, flow.error_topic)[0]).partly) == {"rows": {0, 2, 3}}
-    assert error.delivered == ()
+    assert dict(ErrorRecord.read(everything(log, flow.error_topic)[0]).delivered.partly) == {"rows": {0, 2, 3}}
+    assert error.delivered.whole == frozenset()
     replay(world, flow, bad=[])
     assert found() == Counter({(0, i): 1 for i in CHILDREN})
     assert counted(each.value or b"" for each in everything(log, "copies")) == found()

@@ -303,13 +303,14 @@ def test_the_reader_finds_ids_and_versions(make, name, reader, monkeypatch):
     reader.refresh(name)
     assert reader.count(name) == 25
     assert sorted((found.id, found.version) for found in reader.scan(name)) == sorted((f"{n}", n) for n in range(25))
-    assert reader.existing(name, [*ids, "missing"]) == {f"{n}": n for n in range(25)}
+    found = {each.id: each.version for each in reader.find(name, [*ids, "missing"])}
+    assert found == {f"{n}": n for n in range(25)}
 
 
 def test_the_reader_takes_a_missing_index_for_an_empty_one(name, reader):
     reader.refresh(name)
     assert reader.count(name) == 0
-    assert reader.existing(name, ["a"]) == {}
+    assert list(reader.find(name, ["a"])) == []
     assert list(reader.scan(name)) == []
 
 
@@ -317,5 +318,5 @@ def test_the_reader_finds_the_same_id_in_several_indices(make, name, reader):
     handed = deliveries([{"n": 1}] * 3, ids=["a"] * 3, targets=[f"{name}-{n}" for n in range(3)], versions=[4, 9, 5])
     assert write(make(f"{name}-{{day}}", id="{x}"), handed) == []
     reader.refresh(f"{name}-*")
-    assert reader.existing(f"{name}-*", ["a"]) == {"a": 9}
+    assert sorted(each.version for each in reader.find(f"{name}-*", ["a"])) == [4, 5, 9]
     assert reader.count(f"{name}-*") == 3

@@ -24,7 +24,6 @@ from towpath.errors import NeedsPerson, SinkError
 from towpath.flow.delivery.ids import Strategy
 from towpath.flow.failures import ErrorCode
 from towpath.flow.sinks.sink import Deliveries, Refusal
-from towpath.flow.sinks.table import writer as table_parts
 from towpath.flow.sinks.table import writer as table_writer
 from towpath.flow.sinks.table.sink import TableSink, table
 from towpath.testing.proxy import CuttingProxy
@@ -191,7 +190,7 @@ def test_text_that_the_database_cannot_hold_is_refused(home, make, write):
 
 def test_many_rows_in_portions(home, make, monkeypatch, write):
     monkeypatch.setattr(table_writer, "PORTION_ROWS", 700)
-    monkeypatch.setattr(table_parts, "PART_ROWS", 700)
+    monkeypatch.setattr(table_writer, "PART_ROWS", 700)
     many = 5_000
     handed = deliveries([{"n": n} for n in range(many)], delivery_ids=ids(many))
     assert write(make(), handed) == []

@@ -17,7 +17,7 @@ from towpath.errors import SinkError
 from towpath.flow.delivery.ids import Digest, Strategy
 from towpath.flow.failures import ErrorCode
 from towpath.flow.sinks.sink import Deliveries
-from towpath.flow.sinks.table import writer as table_parts
+from towpath.flow.sinks.table import writer as table_writer
 from towpath.flow.sinks.table.sink import TableSink, table
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -33,7 +33,7 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
 
 @pytest.fixture
 def make(home: Home, monkeypatch: pytest.MonkeyPatch) -> Callable[..., TableSink]:
-    monkeypatch.setattr(table_parts, "PART_ROWS", SINK_ROWS)
+    monkeypatch.setattr(table_writer, "PART_ROWS", SINK_ROWS)
     return lambda target="orders", **options: table(target, **home.options, **options)
 
 
@@ -125,7 +125,7 @@ def test_parts_do_not_depend_on_how_deliveries_are_handed_over(home, make):
 
 
 def test_parts_are_bounded_by_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(table_parts, "PART_BYTES", 1_000)
+    monkeypatch.setattr(table_writer, "PART_BYTES", 1_000)
     home = Home(f"sqlite:///{tmp_path}/out.db", "public")
     sizes = [10, 2_000, 10, 450, 450, 450, 10]
     handed = unit(range(7), [b'"%s"' % (b"x" * (size - 2)) for size in sizes])

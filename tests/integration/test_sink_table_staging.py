@@ -15,7 +15,7 @@ from towpath.core.crash import CrashPoint
 from towpath.errors import SinkError
 from towpath.flow.failures import ErrorCode
 from towpath.flow.sinks.sink import WriterContext
-from towpath.flow.sinks.table import postgres_writer as table_staged_writer
+from towpath.flow.sinks.table import postgres_writer
 from towpath.flow.sinks.table.sink import TableSink, table
 from towpath.stack.postgres import PostgresServer
 from towpath.testing.clock import wait_until
@@ -122,7 +122,7 @@ def test_a_rule_that_cannot_be_tried_early_holds_all_the_same(home, make):
 
 def test_late_refusals_of_a_large_unit_are_told_by_the_next_attempt(unique, make, monkeypatch):
     """A task does not keep its whole unit in memory for the case that one of its rows is refused at the end."""
-    monkeypatch.setattr(table_staged_writer, "KEPT_BYTES", 1)
+    monkeypatch.setattr(postgres_writer, "KEPT_BYTES", 1)
     sink = make(columns={"n": "bigint", "m": "bigint"})
     handed = [unit([n], [DOCUMENTS[n]]) for n in range(7)]
     with pytest.raises(SinkError, match="2 rows"):

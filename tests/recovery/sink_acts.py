@@ -18,7 +18,6 @@ from towpath.flow.sinks.files import formats as file_formats
 from towpath.flow.sinks.files.sink import files
 from towpath.flow.sinks.index.sink import index
 from towpath.flow.sinks.sink import Deliveries, Sink, WriterContext
-from towpath.flow.sinks.table import writer as table_parts
 from towpath.flow.sinks.table import writer as table_writer
 from towpath.flow.sinks.table.sink import table
 from towpath.testing.processes import leave_with_parent, order
@@ -54,7 +53,7 @@ def handed(kind: str, options: Mapping[str, Any]) -> list[Deliveries]:
 
 def write_unit(kind: str, options: Mapping[str, Any], at: WriterContext) -> list[int]:
     """One attempt; returns the offsets of what was refused."""
-    table_parts.PART_ROWS = table_writer.PORTION_ROWS = PART
+    table_writer.PART_ROWS = table_writer.PORTION_ROWS = PART
     return sorted(
         each.deliveries.versions[each.at] for each in attempt(sink_of(kind, options), at, *handed(kind, options))
     )
@@ -62,7 +61,7 @@ def write_unit(kind: str, options: Mapping[str, Any], at: WriterContext) -> list
 
 def stop_in_the_middle(kind: str, options: Mapping[str, Any], at: WriterContext) -> None:
     """Hand over all but the last, stop as a process that is swapped out does, and go on when woken."""
-    table_parts.PART_ROWS = PART
+    table_writer.PART_ROWS = PART
     file_formats.BUFFER_BYTES = 1
     *first, last = handed(kind, options)
     writer = sink_of(kind, options).writer(at)

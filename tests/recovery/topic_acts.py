@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.marked import Bench
 
 from towpath.flow.delivery.splitter import PartLimits
-from towpath.flow.sinks.topic import writer as topic_marked
+from towpath.flow.sinks.topic import writer as topic_writer
 from towpath.flow.sinks.topic.logs import opened
 from towpath.settings import Settings
 from towpath.testing.processes import leave_with_parent, order
@@ -20,7 +20,7 @@ def main() -> None:
     leave_with_parent()
     told = order()
     if told["part"] is not None:
-        topic_marked.limits_of = lambda log: PartLimits(told["part"], 1 << 20)  # type: ignore[attr-defined]
+        topic_writer.limits_of = lambda log: PartLimits(told["part"], 1 << 20)  # type: ignore[attr-defined]
     settings = Settings(**told["settings"])
     with opened(settings) as log:
         bench = Bench(log, settings, told["flow"], is_new=False)

@@ -18,7 +18,7 @@ from towpath.flow.delivery.ledger import added
 from towpath.flow.delivery.positions import OffsetRange, Positions, Spot
 from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.flow.records.errors import ERROR, GAP, ErrorRecord
-from towpath.flow.sinks.sink import Flaw, FoundDelivery, SinkReach
+from towpath.flow.sinks.sink import Flaw, FoundDelivery, SinkReach, SinkReader
 
 FLOW, STAGE, TOPIC, ID, OUTPUT = "page-views", "clicks", "clicks", "id-1", "views"
 IDS = DeliveryIds(FLOW, STAGE, OUTPUT)
@@ -26,7 +26,7 @@ LOADED, FILTERED, FAILED = "loaded", "filtered", "failed"
 
 
 @dataclass
-class Held:
+class Held(SinkReader):
     """A sink that holds these ids."""
 
     ids: list[bytes]
@@ -39,9 +39,6 @@ class Held:
 
     def delivered(self) -> Iterator[FoundDelivery]:
         return (FoundDelivery(id, f"row {id.hex()[:8]}") for id in self.ids)
-
-    def close(self) -> None:
-        pass
 
 
 def error(batch: BatchRow, partition: int, offset: int, stop: int | None = None, kind: str = ERROR) -> ErrorRecord:

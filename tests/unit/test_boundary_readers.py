@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towpath.errors import BadSettings, BadValue
-from towpath.flow.documents import schema as ddl
+from towpath.flow.documents.schema import parse_ddl
 from towpath.flow.documents.types import Misfit
 from towpath.gateway.line_records import RecordMaker, numbered
 from towpath.gateway.lines.csv_lines import CsvColumn, CsvLines, columns_of
@@ -20,7 +20,7 @@ from towpath.gateway.uploads.model import UploadSender
 from towpath.gateway.uploads.streams import Stream, Streams
 from towpath.settings import GatewaySettings
 
-SCHEMA = ddl.parsed("id string not null, fare bigint, at timestamp, ok boolean, price decimal(6,2), day date, x double")
+SCHEMA = parse_ddl("id string not null, fare bigint, at timestamp, ok boolean, price decimal(6,2), day date, x double")
 COLUMNS = ["id", "fare", "at", "ok", "price", "day", "x", "note"]
 GOOD = b"A1,1200,2024-05-06T07:08:09Z,true,12.50,2024-02-29,1.50,hello"
 STAMP = Stamp("u-1", "main")
@@ -122,7 +122,7 @@ def test_names_and_uploads_are_written_as_json_wants_them() -> None:
     ],
 )
 def test_columns_that_could_never_be_records_are_refused_at_once(columns: list[str], message: str) -> None:
-    schema = ddl.parsed("id string not null, nested array<int>")
+    schema = parse_ddl("id string not null, nested array<int>")
     with pytest.raises(BadValue, match=message):
         columns_of(columns, schema, ["upload"], None)
 
@@ -145,7 +145,7 @@ TOKENS = st.one_of(
 
 @given(st.sampled_from(SCALARS), TOKENS)
 def test_the_quick_way_takes_only_what_the_exact_way_takes_and_writes_it_alike(kind: str, token: str) -> None:
-    schema = ddl.parsed(f"a string, b {kind}")
+    schema = parse_ddl(f"a string, b {kind}")
     (field,) = (each for each in schema.fields if each.name == "b")
     column = CsvColumn(field)
     found = read(CsvLines(["a", "b"], schema, STAMP, None, 99), f"x,{token}".encode())

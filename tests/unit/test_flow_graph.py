@@ -185,7 +185,7 @@ def test_another_delivery_is_refused_with_those_that_there_are() -> None:
 def test_chart_escapes_what_users_write() -> None:
     flow = Flow("f")
     flow.load(flow.each(topic("a"), name='say "x"]')(same), nowhere("b"), name="out")
-    chart = mermaid(flow.stages())
+    chart = mermaid([stage.topology() for stage in flow.stages()])
     assert chart.splitlines() == [
         "flowchart LR",
         '    s0n0[/"a"/]',

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import orjson
-import pyarrow as pa
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -190,14 +189,6 @@ def test_splicing_rows_is_splicing_each(made: list[tuple[bytes, Any, dict[str, A
     spliced, failures = splice_rows(texts, list(changed), columns, dropped)
     assert not failures
     assert spliced == [splice(text, changed, dropped) for text in texts]
-
-
-@unhurried
-@given(st.lists(objects(), min_size=1, max_size=4), st.text("abc", min_size=1, max_size=1))
-def test_arrow_columns_are_spliced_as_their_values_are(made: list[tuple[bytes, Any]], name: str) -> None:
-    texts = [text for text, _ in made]
-    numbers = list(range(len(texts)))
-    assert splice_rows(texts, [name], [pa.array(numbers)]) == splice_rows(texts, [name], [numbers])
 
 
 @unhurried

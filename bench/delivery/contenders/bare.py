@@ -26,7 +26,7 @@ from towpath.flow.sinks.sink import Refusal, Writer
 from towpath.flow.worker.breadcrumb import Breadcrumb
 from towpath.flow.worker.caller import Watchdog, open_callers, open_watchdog
 from towpath.flow.worker.context import BatchContext
-from towpath.flow.worker.loader import Deliver, Prepared, prepare_all
+from towpath.flow.worker.loader import Deliver, OutputPreparer, prepare_all
 from towpath.flow.worker.records import Chunk
 from towpath.flow.worker.report import SegmentReport
 from towpath.flow.worker.segment import GiveColumns, Segment
@@ -46,9 +46,6 @@ class NoBreadcrumb(Breadcrumb):
     def at(self, topic: str, partition: int, offset: int) -> None:
         pass
 
-    def stuck(self) -> None:
-        pass
-
     def leave(self) -> None:
         pass
 
@@ -63,7 +60,7 @@ class BareSegment(Segment):
     def run(self, batches: Iterator[pa.RecordBatch], task: str) -> Iterator[pa.RecordBatch]:
         report, breadcrumb = SegmentReport(Path(self.batch.directory), f"{self.name}-{task}"), NoBreadcrumb()
         with ExitStack() as closing:
-            watchdog = open_watchdog(self._all_calls(), breadcrumb, closing)
+            watchdog = open_watchdog(self._all_calls(), closing)
             chunks = self._called(batches, open_callers(self.calls, breadcrumb, watchdog), report)
             if isinstance(self.end, GiveColumns):
                 for chunk in chunks:
@@ -79,7 +76,7 @@ class BareSegment(Segment):
         first = next(chunks, None)
         if first is None:
             return
-        outputs = [Prepared(load, self.batch, NoBreadcrumb(), watchdog) for load in end.loads]
+        outputs = [OutputPreparer(load, self.batch, NoBreadcrumb(), watchdog) for load in end.loads]
         unit = end.unit(first, task)
         writers: list[Writer] = []
         for load in end.loads:

@@ -1,11 +1,10 @@
-"""What can go wrong in a flow: fourteen codes, and what is done about each.
+"""Failures of a flow: the fourteen error codes, why a single record failed, and faults that workers report as text.
 
-Why one record could not be loaded: the code, the step and what it said, all bounded in size.
+A `RecordFailure` is stored with its record: code, step and message, all bounded in size.
 
-Faults of workers as lines of text: all that comes to the driver of an exception in a Python worker is its text.
-
-A fault is one line, `towpath-fault <nonce> {"code": …}`. Texts hold whatever was in a record, also lines that look like
-this one; so each attempt at a batch has a nonce that no record can know, and only lines with it count.
+A `FaultReport` travels as text, because the text is all that the driver gets of an exception in a Python worker. It is
+one line, `towpath-fault <nonce> {"code": …}`. Texts hold whatever was in a record, also lines that look like this one;
+so each attempt at a batch has a nonce that no record can know, and only lines with it count.
 """
 
 from __future__ import annotations
@@ -16,9 +15,23 @@ import traceback
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
+MESSAGE_CHARACTERS = 1_000
+TRACE_CHARACTERS = 4_000
+TRACE_FRAMES = 12
+ALIKE_CHARACTERS = 200  # of a message that tell one cause from another
+NAME_CHARACTERS = 200  # of a step or target in a fault
+
+# What differs from record to record in the same failure: numbers, quoted words, long hexadecimal ids.
+_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-f]{8,}\b|\d+")
+
+_TAG = "towpath-fault"
+_NONCE = re.compile(r"[0-9A-Za-z]{8,64}")
+_CODE = re.compile(r'\{"code": (\d+),')  # stands first: what is left of a line that was cut off
+_decode = json.JSONDecoder().raw_decode
+
 
 class Action(Enum):
-    """What a pilot does about an error."""
+    """What a stage does about an error."""
 
     AGAIN = "again"  # the attempt ends; wait, then start again from `configure`
     RETRY = "retry"  # wait, then try the same state again, without end
@@ -71,7 +84,7 @@ _ACTIONS = {
     ErrorCode.SINK_REFUSED: Action.RETRY,
 }
 
-# For people.
+# What people are shown.
 MEANINGS = {
     ErrorCode.UNCATEGORISED: "nobody knows what it was",
     ErrorCode.LOG_UNAVAILABLE: "the log does not answer",
@@ -88,15 +101,6 @@ MEANINGS = {
     ErrorCode.ITEM_REFUSED: "refused by the sink",
     ErrorCode.SINK_REFUSED: "the sink refuses the request",
 }
-
-
-MESSAGE_CHARACTERS = 1_000
-TRACE_CHARACTERS = 4_000
-TRACE_FRAMES = 12
-ALIKE_CHARACTERS = 200  # of a message that tell one cause from another
-
-# What differs from record to record in the same failure: numbers, quoted words, long hexadecimal ids.
-_PARTICULAR = re.compile(r"'[^']*'|\"[^\"]*\"|\b[0-9a-f]{8,}\b|\d+")
 
 
 class RecordFailure(NamedTuple):
@@ -121,8 +125,16 @@ class RecordFailure(NamedTuple):
 
 
 def without_particulars(message: str) -> str:
-    """What failures of one cause say alike: the judge and the desk both go by it."""
+    """What failures of one cause have in common: the outage detector and the desk both compare it."""
     return _PARTICULAR.sub("#", message)[:ALIKE_CHARACTERS]
+
+
+def bounded(text: str, most: int = MESSAGE_CHARACTERS) -> str:
+    """The text, or its beginning and end around a mark of what was left out."""
+    if len(text) <= most:
+        return text
+    half = (most - 5) // 2
+    return f"{text[:half]} ... {text[-half:]}"
 
 
 def _said(error: BaseException) -> str:
@@ -137,22 +149,6 @@ def _traced(error: BaseException) -> str:
         return "".join(traceback.format_exception(error, limit=-TRACE_FRAMES))
     except Exception:
         return "".join(traceback.format_tb(error.__traceback__, limit=-TRACE_FRAMES))
-
-
-def bounded(text: str, most: int = MESSAGE_CHARACTERS) -> str:
-    """The text, or its beginning and end around a mark of what was left out."""
-    if len(text) <= most:
-        return text
-    half = (most - 5) // 2
-    return f"{text[:half]} ... {text[-half:]}"
-
-
-_TAG = "towpath-fault"
-_NONCE = re.compile(r"[0-9A-Za-z]{8,64}")
-_CODE = re.compile(r'\{"code": (\d+),')  # stands first: what is left of a line that was cut off
-_decode = json.JSONDecoder().raw_decode
-
-NAME_CHARACTERS = 200
 
 
 class FaultReport(NamedTuple):

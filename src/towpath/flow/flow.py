@@ -1,4 +1,4 @@
-"""The flow: what a user writes. A flow file is plain Python; nothing of Spark is loaded by it.
+"""The flow: what a user writes. A flow file is plain Python and loads nothing of Spark.
 
 flow = Flow("page-views")
 
@@ -13,9 +13,8 @@ def label(view):
 
 flow.load(label, index("views", id="{visitor}-{at}"))
 
-Finding a flow: `module:flow`, `path/to/file.py:flow`, or the module or file alone when it has one flow.
-
-It is seen from the working directory.
+`find_flow` finds a flow by what a user types, seen from the working directory: `module:flow`, `path/to/file.py:flow`,
+or the module or file alone when it has one flow.
 """
 
 from __future__ import annotations
@@ -57,6 +56,7 @@ from towpath.policy import Rule, Said
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 EXPECTATIONS = "__towpath_expectations__"
+PYTHONPATH = "PYTHONPATH"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Input = Node | TopicReference
@@ -310,15 +310,12 @@ class Flow(Sources):
     ) -> tuple[Node, ...]:
         if len(inputs) != 1:
             raise BadFlow("a step has one input: another step, or topics as one source: topic('a', 'b')")
-        has_topic = any(isinstance(input, TopicReference) for input in inputs)
-        if schema is not None and not has_topic:
+        [input] = inputs
+        if isinstance(input, TopicReference):
+            return (self.source(input, schema=schema, extra=extra, duplicates=duplicates),)
+        if schema is not None:
             raise BadFlow("schema= is for topics; the columns of a step are what its function gives")
-        return tuple(
-            self.source(input, schema=schema, extra=extra, duplicates=duplicates)
-            if isinstance(input, TopicReference)
-            else self._own(input)
-            for input in inputs
-        )
+        return (self._own(input),)
 
     def _own(self, node: Node) -> Node:
         if isinstance(node, Forked):
@@ -349,31 +346,13 @@ def expect(name: str, expression: str) -> Callable[[Function], Function]:
     return marked
 
 
-def _expectations(function: Callable[..., Any]) -> tuple[Expectation, ...]:
-    rules: tuple[Expectation, ...] = getattr(function, EXPECTATIONS, ())
-    return rules
-
-
-def _output_names(step: str, outputs: Iterable[str]) -> tuple[str, ...]:
-    names = () if isinstance(outputs, str) else tuple(outputs)
-    if isinstance(outputs, str) or len(set(names)) < len(names) or not all(NAME.fullmatch(name) for name in names):
-        raise BadFlow(f'step {step!r}: outputs= is several names, each once: outputs=("big", "small"), not {outputs!r}')
-    return names
-
-
-def _check_columns(inputs: Iterable[Input]) -> None:
-    """What functions on DataFrames stand on must have columns."""
-    for above in inputs:
-        if isinstance(above, AnyOf):
-            _check_columns(above.inputs)
-        elif isinstance(above, Source) and not above.has_columns:
-            raise BadFlow(
-                f"a DataFrame step needs columns, and what {above.name!r} gives has none, because it keeps state; "
-                "use an each step"
-            )
-
-
-PYTHONPATH = "PYTHONPATH"
+def find_flow(target: str) -> FlowFile:
+    """Import what the target names and pick the flow; `BadFlow` says what is wrong with it."""
+    place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
+    if not place or (":" in target and not name):
+        raise BadFlow(f"{target!r} is not MODULE:FLOW, FILE.py:FLOW, or a module or file with one flow")
+    found = import_user_module(place, Path(), BadFlow)
+    return FlowFile(_picked(found.module, place, name), found.module, found.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,15 +377,6 @@ class FlowFile:
         return os.environ[PYTHONPATH]
 
 
-def find_flow(target: str) -> FlowFile:
-    """Import what the target names and pick the flow; `BadFlow` says what is wrong with it."""
-    place, _, name = target.rpartition(":") if ":" in target else (target, "", "")
-    if not place or (":" in target and not name):
-        raise BadFlow(f"{target!r} is not MODULE:FLOW, FILE.py:FLOW, or a module or file with one flow")
-    found = import_user_module(place, Path(), BadFlow)
-    return FlowFile(_picked(found.module, place, name), found.module, found.paths)
-
-
 def _picked(module: ModuleType, place: str, name: str) -> Flow:
     flows = {each: found for each, found in vars(module).items() if isinstance(found, Flow)}
     names = {id(flow): each for each, flow in reversed(flows.items())}  # one with two names is one
@@ -422,3 +392,27 @@ def _picked(module: ModuleType, place: str, name: str) -> Flow:
     if len(names) > 1:
         raise BadFlow(f"{place} has several flows; say which: {known}")
     return next(iter(flows.values()))
+
+
+def _expectations(function: Callable[..., Any]) -> tuple[Expectation, ...]:
+    rules: tuple[Expectation, ...] = getattr(function, EXPECTATIONS, ())
+    return rules
+
+
+def _output_names(step: str, outputs: Iterable[str]) -> tuple[str, ...]:
+    names = () if isinstance(outputs, str) else tuple(outputs)
+    if isinstance(outputs, str) or len(set(names)) < len(names) or not all(NAME.fullmatch(name) for name in names):
+        raise BadFlow(f'step {step!r}: outputs= is several names, each once: outputs=("big", "small"), not {outputs!r}')
+    return names
+
+
+def _check_columns(inputs: Iterable[Input]) -> None:
+    """What functions on DataFrames stand on must have columns."""
+    for above in inputs:
+        if isinstance(above, AnyOf):
+            _check_columns(above.inputs)
+        elif isinstance(above, Source) and not above.has_columns:
+            raise BadFlow(
+                f"a DataFrame step needs columns, and what {above.name!r} gives has none, because it keeps state; "
+                "use an each step"
+            )

@@ -1,8 +1,7 @@
-"""The topics that every flow has beside those it reads: for errors, for what comes back from the desk, for outcomes,
-and for marks, by which a second attempt at a batch knows what the first has written.
+"""The topics that every flow has beside those it reads: errors, re-entries from the desk, outcomes of these, and marks.
 
-They are made before the first batch and kept for ever. The re-entry topic is read from the first batch on, because
-what a checkpoint reads cannot be changed later.
+By its marks a second attempt at a batch knows what the first has written. All are made before the first batch and kept
+for ever. The re-entry topic is read from the first batch on, because what a checkpoint reads cannot be changed later.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ ONE_PARTITION = 1
 
 @dataclass(frozen=True, slots=True)
 class FlowTopics:
-    """Names."""
+    """The names of these topics."""
 
     errors: str
     reentry: str

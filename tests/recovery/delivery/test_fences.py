@@ -14,7 +14,7 @@ from towpath.core.crash import CrashPoint as P
 from towpath.db.tables.model import TableMarks
 from towpath.errors import SinkError
 from towpath.flow.delivery.ids import Strategy
-from towpath.flow.sinks.topic import writer as topic_marked
+from towpath.flow.sinks.topic import writer as topic_writer
 from towpath.flow.topics import producer_of
 
 MakeRig = Callable[[Case], Rig]
@@ -48,7 +48,7 @@ def test_without_fence_a_late_task_writes_to_topics(
 ) -> None:
     """Each has a name of its own, so that to open one ends nobody else's."""
     name = producer_of
-    monkeypatch.setattr(topic_marked, "producer_of", lambda *names: f"{name(*names)}.zombie")
+    monkeypatch.setattr(topic_writer, "producer_of", lambda *names: f"{name(*names)}.zombie")
     _is_found(*replaced(make_rig, target))
 
 

@@ -119,7 +119,7 @@ def graph(
         ]
         print_json({"flow": flow.name, "stages": shapes})
     elif mermaid:
-        typer.echo(charts.mermaid(stages))
+        typer.echo(charts.mermaid([stage.topology() for stage in stages]))
     else:
         typer.echo(flow.name)
         for stage in stages:

@@ -1,1 +1,1 @@
-"""Exactly-once delivery: positions, ids, marks, ledger, snapshot."""
+"""Exactly-once delivery: positions, ids, marks, the ledger of batches, and the places of records."""

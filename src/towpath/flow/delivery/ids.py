@@ -1,9 +1,8 @@
-"""Names that never change: of a batch, of a delivery, of everything that an output was given.
+"""The hash of a batch, the id and version of a delivery, and what a flow promises about each delivery.
 
-They are kept in sinks and compared years later, so the bytes that are hashed are fixed for ever: each begins with a
-tag of its kind, each text is preceded by its length, numbers have a fixed width. Nothing else could be read as them.
-
-What a flow promises about each delivery when something dies in the middle of a batch.
+Sinks keep these names, and they are compared years later. So the bytes that are hashed never change: each hash begins
+with a tag of its kind, each text is preceded by its length, numbers have a fixed width. Nothing else could be read as
+the same bytes.
 """
 
 from __future__ import annotations
@@ -30,12 +29,22 @@ _DIGEST_BYTES = 32
 _MASK = (1 << 8 * _DIGEST_BYTES) - 1
 
 
-class InputCoordinates(NamedTuple):
-    """The coordinates of a record in the input of a stage."""
+class Strategy(StrEnum):
+    """Chosen for a whole flow. docs/explanation/delivery.md says what each does differently, step by step."""
 
-    topic_id: str
-    partition: int
-    offset: int
+    EXACTLY_ONCE = "exactly-once"  # no loss, no repeat
+    AT_LEAST_ONCE = "at-least-once"  # no loss; sinks without ids may get some deliveries twice
+    AT_MOST_ONCE = "at-most-once"  # no repeat; what a crash has cut off is counted as forfeited
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether sinks write down what they have, together with it."""
+        return self is Strategy.EXACTLY_ONCE
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether a batch that was begun may be tried again."""
+        return self is not Strategy.AT_MOST_ONCE
 
 
 def batch_hash(flow: str, stage: str, generation: int, batch_id: int, positions: Positions) -> str:
@@ -47,8 +56,16 @@ def batch_hash(flow: str, stage: str, generation: int, batch_id: int, positions:
 
 
 def delivery_id(flow: str, stage: str, input: InputCoordinates, output: str, ordinal: int) -> bytes:
-    """The id of one record in one output: 32 bytes. Who needs many uses `DeliveryIds`."""
+    """The id of one record in one output: 32 bytes. For many of them use `DeliveryIds`."""
     return DeliveryIds(flow, stage, output).of(*input, ordinal)
+
+
+class InputCoordinates(NamedTuple):
+    """The coordinates of a record in the input of a stage."""
+
+    topic_id: str
+    partition: int
+    offset: int
 
 
 class DeliveryIds:
@@ -147,21 +164,3 @@ def versions_of(incarnation: int, offsets: Sequence[int]) -> list[int]:
 def _text(text: str) -> bytes:
     encoded = text.encode()
     return _length(len(encoded)) + encoded
-
-
-class Strategy(StrEnum):
-    """Chosen for a whole flow. docs/explanation/delivery.md says what each does differently, step by step."""
-
-    EXACTLY_ONCE = "exactly-once"  # no loss, no repeat
-    AT_LEAST_ONCE = "at-least-once"  # no loss; sinks without ids may get some deliveries twice
-    AT_MOST_ONCE = "at-most-once"  # no repeat; what a crash has cut off is counted as forfeited
-
-    @property
-    def has_marks(self) -> bool:
-        """Whether sinks write down what they have, together with it."""
-        return self is Strategy.EXACTLY_ONCE
-
-    @property
-    def may_repeat(self) -> bool:
-        """Whether a batch that was begun may be tried again."""
-        return self is not Strategy.AT_MOST_ONCE

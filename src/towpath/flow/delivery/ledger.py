@@ -1,17 +1,15 @@
-"""The `flow_batch` and `flow_gap` tables: what each batch read and what became of it; what was never read.
+"""The ledger: what each batch of a stage read and what became of it, in the tables `flow_batch` and `flow_gap`.
 
 A move is one guarded statement that also asks whether the process still runs the stage: one that was declared dead and
-replaced can commit nothing. Two batches of a stage are never open at once; the database refuses it.
+replaced can commit nothing. Two batches of a stage are never open at once; the database refuses it. The chart in
+docs/reference/flow-states.md is held equal to `MOVES`.
 
-A batch as the ledger has it. The chart in docs/reference/flow-states.md is held equal to the moves here.
+`BatchSnapshot` is what a batch fixes beside its positions: how its work is cut up and where its marks begin.
 
-What is fixed with the snapshot of a batch about how its work is cut up and where its marks begin.
-
-The table `flow_held_key`: keys of which a record lies on the desk, where a flow keeps the records of a key in order.
-
-The stage counts what it sends to the error topic, in the transaction that commits the batch; the desk counts what is
-done with, in the transaction that settles the case. A key is free when both are equal, and only the stage frees it,
-between two batches: so nothing that it has sent can be on its way to the desk unseen.
+`HeldKeys` is the table `flow_held_key`: keys of which a record lies on the desk, for flows that keep the records of a
+key in order. The stage counts what it sends to the error topic, in the transaction that commits the batch; the desk
+counts what is done with, in the transaction that settles the case. A key is free when both are equal, and only the
+stage frees it, between two batches: so nothing that it has sent can be on its way to the desk unseen.
 """
 
 from __future__ import annotations
@@ -31,6 +29,8 @@ from towpath.db import Database, Queries, Transaction
 from towpath.db.database import Row, storable, to_stored
 from towpath.errors import FlowHalted, IllegalFlowMove, NotTheOnlyOne
 from towpath.flow.delivery.positions import OffsetRange, Positions, Spot
+
+DIGITS = 32  # of the hash of a key
 
 # How many records went where: `{"read": 9, "filtered": {"label": 1}, "failed": {"9": 2}, …}`.
 Counts = Mapping[str, int | Mapping[str, int]]
@@ -100,24 +100,6 @@ class Gap:
     reason: str
     batch_id: int | None
     noticed_at: datetime
-
-
-def added(one: Counts, other: Counts) -> dict[str, int | dict[str, int]]:
-    """The sum of two counts, name by name, also of names that only one of them has."""
-    total: dict[str, int | dict[str, int]] = {}
-    for name in sorted({*one, *other}):
-        parts = [counts[name] for counts in (one, other) if name in counts]
-        numbers = [part for part in parts if isinstance(part, int)]
-        total[name] = sum(numbers) if len(numbers) == len(parts) else _added_parts(parts)
-    return total
-
-
-def _added_parts(parts: list[int | Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for part in parts:
-        for name, count in part.items() if isinstance(part, Mapping) else [("", part)]:
-            total[name] = total.get(name, 0) + count
-    return dict(sorted(total.items()))
 
 
 class Ledger:
@@ -196,7 +178,7 @@ class Ledger:
         values = {"counts": to_stored(counts), "digests": to_stored(digests), "timings": to_stored(timings or {})}
         more = {"units": None if units is None else to_stored(units)}
         committed = self._move(tx, "commit", BatchState.COMMITTED, which, {**values, **more})
-        # The move has locked the row of the stage: nobody adds at the same time.
+        # The move has locked the row of the stage, so no other process adds at the same time.
         total = added(self.totals(tx, flow)[stage], counts)
         tx.run(self._sql["save_totals"], {"flow": flow, "stage": stage, "totals": to_stored(total)})
         return committed
@@ -316,7 +298,7 @@ class Ledger:
         reason: str,
         batch_id: int | None = None,
     ) -> bool:
-        """Write down what will never be read; whether that was news."""
+        """Write down what will never be read; returns whether it was not known before."""
         which = {"flow": flow, "stage": stage, "generation": generation, "batch_id": batch_id}
         return tx.run(self._sql["add_gap"], {**which, **gap._asdict(), "reason": storable(reason)}) > 0
 
@@ -356,9 +338,27 @@ def _batch(row: Row) -> Batch:
     )
 
 
+def added(one: Counts, other: Counts) -> dict[str, int | dict[str, int]]:
+    """The sum of two counts, name by name, also of names that only one of them has."""
+    total: dict[str, int | dict[str, int]] = {}
+    for name in sorted({*one, *other}):
+        parts = [counts[name] for counts in (one, other) if name in counts]
+        numbers = [part for part in parts if isinstance(part, int)]
+        total[name] = sum(numbers) if len(numbers) == len(parts) else _added_parts(parts)
+    return total
+
+
+def _added_parts(parts: list[int | Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, count in part.items() if isinstance(part, Mapping) else [("", part)]:
+            total[name] = total.get(name, 0) + count
+    return dict(sorted(total.items()))
+
+
 @dataclass(frozen=True, slots=True)
 class BatchSnapshot:
-    """The same on every attempt, whatever the settings are by then."""
+    """What a batch has fixed: the same on every attempt, whatever the settings are by then."""
 
     buckets: int = 1  # into which a stage that shuffles puts its inputs
     marks_since: Mapping[int, int] = field(default_factory=dict)  # by partition of the marks topic
@@ -385,14 +385,6 @@ class BatchSnapshot:
         return cls(value["buckets"], marks, value.get("marks_id", ""), *times, blocks)
 
 
-DIGITS = 32
-
-
-def hash_of(key: bytes) -> str:
-    """What stands for a key; `ordering.HASH` is the same in Spark."""
-    return hashlib.sha256(key).hexdigest()[:DIGITS]
-
-
 class HeldKeys:
     """Counts inside a transaction that the caller opens."""
 
@@ -416,3 +408,8 @@ class HeldKeys:
         which = {"flow": flow, "stage": stage}
         tx.run(self._sql["free"], which)
         return frozenset(row[0] for row in tx.rows(self._sql["held"], which))
+
+
+def hash_of(key: bytes) -> str:
+    """What stands for a key; `ordering.HASH` is the same in Spark."""
+    return hashlib.sha256(key).hexdigest()[:DIGITS]

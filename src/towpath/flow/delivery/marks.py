@@ -1,40 +1,37 @@
-"""A mark: the proof that one part of one unit of a batch is in an output. A sink writes it in the same act as the rows.
+"""Marks: the proof that one part of one unit of a batch is in an output. A sink writes it in the same act as the rows.
 
-Who tries a batch again looks for the marks first and leaves out what is there. A generation is raised by every new
+An attempt at a batch looks for marks first and leaves out what is there. A generation is raised by every new
 checkpoint, so that the marks of an old one never match.
 
-The marks of a flow that are in its log: a topic with one partition, which is kept for ever.
+**The topic of marks** (`MarkTopic`) has one partition and is kept for ever. A mark is written in the transaction that
+holds its part of a unit. Its key is the mark's text; its value says how many deliveries the part was offered, and what
+their ids add up to. Before it, in the same transaction, stands a note for each delivery that was refused: an attempt
+that finds the part there has to refuse the same ones again, whatever the log thinks of them by then.
 
-A mark is written in the transaction that holds its part of a unit. Its key is the mark's text; its value says how many
-deliveries the part was offered, and what their ids add up to. Before it, in the same transaction, stands a note for
-each of them that was refused: who finds the part there has to refuse the same ones again, whatever the log thinks of
-them by then.
-
-A *fence* is the record of a new generation of a stage, appended before anything of that generation is read: who comes
-with a lower one is late, and writes nothing (`fence.py`).
+A *fence* is the record of a new generation of a stage, appended before anything of that generation is read: a writer
+of a lower generation is late, and writes nothing (`fence_off` in `flow/run/configuration.py`).
 
 **Looking for marks on Kafka.** A reader of committed records sees nothing behind an open transaction, wherever that one
 comes from: a task that died between its mark and its commit hides marks of other units that are committed. Taking such
-a hidden mark for one that is not there would write its part twice. So `parts` also looks at what is held back. Who
-calls it has opened the unit's producer: no mark of the unit can come any more, those that are there lie before the end
+a hidden mark for one that is not there would write its part twice. So `parts` also looks at what is held back. Its
+caller has opened the unit's producer: no mark of the unit can come any more, those that are there lie before the end
 of the topic, and each is either decided or held back. Where nothing of the unit is held back, the committed ones are
 all there are. Where something is, it waits until that is decided; a transaction in the way that does not end is ended
 by opening its producer, whose name its mark tells.
 
-One unit of a batch in the log: its parts, each with its mark in one transaction.
+**Writing one unit** (`MarkedUnit`): its parts, each with its mark in one transaction. The order is what keeps a part
+from being written twice, whatever else is at work on it:
 
-The order is what keeps a part from being written twice, whoever else is at it:
-
-1. Who is here has opened the producer of the unit's name. That has ended what an older one had open, and keeps it from
+1. The writer has opened the producer of the unit's name. That has ended what an older one had open, and keeps it from
    committing anything ever after.
 2. Then the marks are looked through. A part that an older one has written is among them, because it could only commit
    before it was fenced.
 3. A part that is not there is written together with its mark. If a newer one has been opened meanwhile, this commit
    fails; the newer one then looks for marks after that, and finds what is committed and nothing else.
 
-So of all who ever try, one commits, and each of the others finds its mark or cannot commit. It does not matter how late
-somebody comes, nor that step 1 may have been long ago (a producer that is kept from batch to batch): had anybody opened
-the name since, step 3 would fail.
+So of all that ever try, one commits, and each of the others finds its mark or cannot commit. It does not matter how
+late an attempt comes, nor that step 1 may have been long ago (a producer that is kept from batch to batch): had anybody
+opened the name since, step 3 would fail.
 """
 
 from __future__ import annotations
@@ -52,6 +49,15 @@ from towpath.core.crash import CrashPoint
 from towpath.errors import FlowHalted, LogError, LogUnavailable, OffsetOutOfRange, WriterReplaced
 from towpath.log.log import Log, LogTransaction, Producer
 from towpath.log.record import NewRecord, Record
+
+PARTITION = 0
+PRODUCER = "towpath.producer"
+LONGEST_MESSAGE = 300  # characters of a reason: a note has to fit into any log
+PATIENCE_S = 1.0  # a transaction lives some milliseconds after its mark was written
+GIVING_UP_S = 30.0
+PAUSE_S = 0.02
+MARK_TYPES = (str, str, int, int, str, str, int)
+NO_BATCH = -1  # of a fence
 
 
 class Mark(NamedTuple):
@@ -75,16 +81,6 @@ class Mark(NamedTuple):
         return cls(*json.loads(text))
 
 
-PARTITION = 0
-PRODUCER = "towpath.producer"
-LONGEST_MESSAGE = 300  # characters of a reason: a note has to fit into any log
-PATIENCE_S = 1.0  # a transaction lives some milliseconds after its mark was written
-GIVING_UP_S = 30.0
-PAUSE_S = 0.02
-MARK_TYPES = (str, str, int, int, str, str, int)
-NO_BATCH = -1  # of a fence
-
-
 class RefusalReason(NamedTuple):
     """Why a delivery was refused."""
 
@@ -101,26 +97,8 @@ class PartManifest(NamedTuple):
     digest: str = ""  # of the ids of all that were offered; an older mark has none
 
 
-class MarkEntry(NamedTuple):
-    """A record of the topic: a mark, which has the number of deliveries, a note of one that was refused, or a fence."""
-
-    mark: Mark
-    deliveries: int | None = None
-    refused: bytes | None = None
-    reason: RefusalReason | None = None
-    digest: str = ""
-    is_fence: bool = False
-
-    def is_of(self, unit: Mark) -> bool:
-        return self.mark._replace(part=unit.part) == unit
-
-    def keeps_out(self, unit: Mark) -> bool:
-        """Whether the unit is of a generation that has ended."""
-        return self.is_fence and self.mark[:2] == unit[:2] and self.mark.generation > unit.generation
-
-
 class MarkTopic:
-    """Reads and makes marks. It writes none: that is for whoever writes the part."""
+    """Reads and makes marks. The writer of a part writes its mark."""
 
     def __init__(self, log: Log, name: str) -> None:
         self._log = log
@@ -212,12 +190,22 @@ class MarkTopic:
             self._log.producer(name.decode()).close()
 
 
-def _check_fence(entry: MarkEntry, unit: Mark) -> None:
-    if entry.keeps_out(unit):
-        raise WriterReplaced(
-            f"{unit.flow}/{unit.stage}: generation {unit.generation} has ended, generation {entry.mark.generation} "
-            "has begun; a late writer must not write any more"
-        )
+class MarkEntry(NamedTuple):
+    """A record of the topic: a mark, which has the number of deliveries, a note of one that was refused, or a fence."""
+
+    mark: Mark
+    deliveries: int | None = None
+    refused: bytes | None = None
+    reason: RefusalReason | None = None
+    digest: str = ""
+    is_fence: bool = False
+
+    def is_of(self, unit: Mark) -> bool:
+        return self.mark._replace(part=unit.part) == unit
+
+    def keeps_out(self, unit: Mark) -> bool:
+        """Whether the unit is of a generation that has ended."""
+        return self.is_fence and self.mark[:2] == unit[:2] and self.mark.generation > unit.generation
 
 
 def entries(records: Iterable[Record]) -> Iterator[MarkEntry]:
@@ -240,8 +228,12 @@ def entries(records: Iterable[Record]) -> Iterator[MarkEntry]:
             continue
 
 
-class _Undone(Exception):
-    """Ends the block of a transaction that is not to be committed."""
+def _check_fence(entry: MarkEntry, unit: Mark) -> None:
+    if entry.keeps_out(unit):
+        raise WriterReplaced(
+            f"{unit.flow}/{unit.stage}: generation {unit.generation} has ended, generation {entry.mark.generation} "
+            "has begun; a late writer must not write any more"
+        )
 
 
 class MarkedUnit:
@@ -287,3 +279,7 @@ class MarkedUnit:
             self._block = ExitStack()
             self._transaction = self._block.enter_context(self._producer.transaction())
         return self._transaction
+
+
+class _Undone(Exception):
+    """Ends the block of a transaction that is not to be committed."""

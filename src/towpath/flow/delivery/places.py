@@ -1,9 +1,7 @@
 """The places in which a record can be. Every record that arrived is in exactly one: that is what the audit proves.
 
-docs/reference/places.md is held equal to this.
-
-What batches count, as numbers: every record that was read was loaded, filtered, has failed, or is in a place that
-only stages with state have, or crashes. Pure.
+docs/reference/places.md is held equal to this. Batches count how many of their records are in each place: every record
+that was read was loaded, filtered, has failed, or is in a place that only stages with state have, or crashes. Pure.
 """
 
 from __future__ import annotations
@@ -59,10 +57,13 @@ BY_BATCH = (
     RecordPlace.FORFEITED,
 )
 
+NAMES = ("read", "loaded", "filtered", "failed")
+RARE = tuple(str(place) for place in BY_BATCH if place not in NAMES)
+
 
 @dataclass(frozen=True, slots=True)
 class FailureHoldings:
-    """What somebody has of the failures of a flow, at one moment: the same as that of the ledger it is held against."""
+    """The failures of a flow that a source such as the desk holds, at the moment at which the ledger is read."""
 
     at_us: int
     positions: Mapping[Spot, int]  # how far each partition of the error topic was read
@@ -75,20 +76,16 @@ class FailureHoldings:
 
 
 class PlaceSource(Protocol):
-    """Somebody who knows more about the records that failed. The desk is one; flows need not know it."""
+    """Knows more about the records that failed. The desk is one; flows need not know it."""
 
     def holdings(self, tx: Transaction, flow: str) -> FailureHoldings | None:
-        """What it has, in a transaction that reads the ledger too; None when it has never looked at that flow."""
+        """What it holds, read in the transaction that reads the ledger; None when it has never looked at that flow."""
 
     def known(self, correlations: Collection[str]) -> set[str]:
         """Those of some correlation ids under which it sends, or has sent, records of its own."""
 
     def resolved(self, correlations: Collection[str], until_us: int) -> set[str]:
         """Those of some whose record was loaded or filtered, and that was known at a time."""
-
-
-NAMES = ("read", "loaded", "filtered", "failed")
-RARE = tuple(str(place) for place in BY_BATCH if place not in NAMES)
 
 
 def counts_of(totals: Mapping[str, Any]) -> dict[str, int]:
@@ -98,6 +95,6 @@ def counts_of(totals: Mapping[str, Any]) -> dict[str, int]:
 
 
 def names_of(several: Iterable[Mapping[str, int]]) -> tuple[str, ...]:
-    """The columns of a table of counts: those that there always are, and the rarer ones that one of them has."""
+    """The columns of a table of counts: the usual ones, and the rarer ones that any of these counts has."""
     there = {name for counts in several for name in counts}
     return (*NAMES, *(name for name in RARE if name in there))

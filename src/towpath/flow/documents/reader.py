@@ -1,9 +1,9 @@
-"""Values of a topic to documents, strictly: one JSON object each, as RFC 8259 has it, and nothing else.
+"""Reads the values of a topic as documents, strictly: each is one JSON object as RFC 8259 has it.
+
+No number is read as another number than the one that stands in the text.
 
 What costs time is done only where it is needed. A text that orjson writes back as it was, white space aside, has no
 name twice (one of them would be missing) and only numbers that a double holds. Only other texts are looked at closer.
-
-Numbers as they stand in the text: none is read as another number than the one that was written.
 """
 
 from __future__ import annotations
@@ -27,43 +27,6 @@ _SAFE_CHARACTERS = 16
 
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
-
-def exact(text: bytes) -> Any:
-    """The document of a text, its numbers exact: int of any size, float where it is the same number, else Decimal."""
-    return _EXACT.decode(text)
-
-
-def has_beyond_double(text: bytes) -> bool:
-    """Whether a number in the text is too big for a double; digits within strings may be taken for one, too."""
-    return any(isinf(float(token)) for token in _NUMBER.findall(text))
-
-
-def number(token: str) -> float | Decimal:
-    """The float that prints as the same number as the token, or else the Decimal.
-
-    `0.1`, `1e2` and `1.50` are floats. `0.1000000000000000055`, `1e400` and `1e-400` are Decimals.
-    """
-    value = float(token)
-    if len(token) <= _SAFE_CHARACTERS and "e" not in token and "E" not in token:
-        return value
-    shortest = repr(value)
-    if shortest == token:
-        return value
-    if not value and not token.lower().partition("e")[0].strip("-0."):
-        return value  # a zero of whatever exponent
-    try:
-        written = Decimal(token)
-    except InvalidOperation:
-        raise ValueError(f"the exponent of {token[:40]} is beyond what can be read") from None
-    return written if isinf(value) or Decimal(shortest) != written else value
-
-
-_EXACT = msgspec.json.Decoder(float_hook=number)
-
-
-Document = dict[str, Any]
-Duplicates = Literal["refuse", "keep"]
-
 MAX_DEPTH = 254  # what orjson writes; a document that could not be written again is not taken
 MAX_RECORD_BYTES = 1 << 20
 # `["towpath-refused", {"rule": …, "message": …}, "the text"]`: no document, so it fails in every flow, and is a case.
@@ -71,14 +34,8 @@ REFUSED = "towpath-refused"
 
 _NAME_CHARACTERS = 100
 
-
-class Unreadable(ValueError):
-    """A value that is no record. `rule` names what is not met, the text says what and where."""
-
-    def __init__(self, code: ErrorCode, rule: str, message: str) -> None:
-        super().__init__(bounded(message))
-        self.code = code
-        self.rule = rule
+Document = dict[str, Any]
+Duplicates = Literal["refuse", "keep"]
 
 
 def read_documents(
@@ -130,7 +87,7 @@ def read_document(
         raise _too_deep(text) from None
     if type(document) is not dict:
         _refuse_marked(document)
-        raise Unreadable(ErrorCode.NOT_VALID, "not an object", f"valid JSON, but {_kind(document)}, not an object")
+        raise Unreadable(ErrorCode.NOT_VALID, "not an object", f"valid JSON, but {_json_kind(document)}, not an object")
     if written == text:
         return document
     bare = text.translate(None, SPACE)
@@ -140,6 +97,15 @@ def read_document(
     if duplicates == "refuse" and not (written and _has_as_many_names(bare, bare_written)):
         _refuse_repeated(text)
     return _exactly(text) if written else document
+
+
+class Unreadable(ValueError):
+    """A value that is no record. `rule` names what is not met, the text says what and where."""
+
+    def __init__(self, code: ErrorCode, rule: str, message: str) -> None:
+        super().__init__(bounded(message))
+        self.code = code
+        self.rule = rule
 
 
 def _refuse_marked(document: object) -> None:
@@ -172,7 +138,7 @@ def _beyond_double(text: bytes, error: json.JSONDecodeError) -> Any:
     _refuse_other_encodings(text)
     if "depth" in error.msg:
         raise _too_deep(text) from None
-    if not has_beyond_double(text):
+    if not _has_beyond_double(text):
         raise _not_json(error) from None
     document = _exactly(text)
     try:
@@ -214,7 +180,7 @@ def _place(text: bytes, offset: int) -> str:
     return f"line {text.count(10, 0, offset) + 1} (byte {offset})"
 
 
-def _kind(value: object) -> str:
+def _json_kind(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, list):
@@ -222,3 +188,36 @@ def _kind(value: object) -> str:
     if isinstance(value, str):
         return "a string"
     return "a boolean" if isinstance(value, bool) else "a number"
+
+
+def exact(text: bytes) -> Any:
+    """The document of a text, its numbers exact: int of any size, float where it is the same number, else Decimal."""
+    return _EXACT.decode(text)
+
+
+def _has_beyond_double(text: bytes) -> bool:
+    """Whether a number in the text is too big for a double; digits within strings may be taken for one, too."""
+    return any(isinf(float(token)) for token in _NUMBER.findall(text))
+
+
+def number(token: str) -> float | Decimal:
+    """The float that prints as the same number as the token, or else the Decimal.
+
+    `0.1`, `1e2` and `1.50` are floats. `0.1000000000000000055`, `1e400` and `1e-400` are Decimals.
+    """
+    value = float(token)
+    if len(token) <= _SAFE_CHARACTERS and "e" not in token and "E" not in token:
+        return value
+    shortest = repr(value)
+    if shortest == token:
+        return value
+    if not value and not token.lower().partition("e")[0].strip("-0."):
+        return value  # a zero of whatever exponent
+    try:
+        written = Decimal(token)
+    except InvalidOperation:
+        raise ValueError(f"the exponent of {token[:40]} is beyond what can be read") from None
+    return written if isinf(value) or Decimal(shortest) != written else value
+
+
+_EXACT = msgspec.json.Decoder(float_hook=number)

@@ -1,10 +1,10 @@
-"""What the records of a topic must look like, and how they become typed columns.
+"""Schemas: the fields that the records of a topic must have, and how documents become typed Arrow columns.
 
-JSON Schema: documents are validated by it, and columns are made of what it says plainly.
+A schema is declared in one of three ways:
 
-Schemas written as text: `name string not null, at bigint, tags array<string>`. Needs no Spark.
-
-Schemas from and to Spark's own types, by way of the JSON that Spark writes them in. Needs no session.
+- as text: `name string not null, at bigint, tags array<string>`;
+- as a Spark StructType, read by way of the JSON that Spark writes it in (needs no session);
+- as a JSON Schema: documents are validated by it, and columns are made of the fields whose type it states plainly.
 """
 
 from __future__ import annotations
@@ -39,96 +39,48 @@ from towpath.flow.failures import ErrorCode, RecordFailure, bounded
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-
-_SCALARS: dict[str, ColumnType] = {
+_JSON_SCALARS: dict[str, ColumnType] = {
     "string": TextType(),
     "integer": IntegerType(64),
     "number": DoubleType(),
     "boolean": BooleanType(),
 }
 
-
-class JsonSchemaRules:
-    """A JSON Schema that documents have to meet. It travels to Spark's workers as its text."""
-
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        self.schema = dict(schema)
-        try:
-            self._validator = jsonschema_rs.validator_for(self.schema)
-        except (ValueError, jsonschema_rs.ReferencingError) as error:
-            raise BadFlow(f"the JSON Schema cannot be used: {bounded(str(error), 300)}") from error
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The fields that are declared, with a plain type or not."""
-        return frozenset(self.schema.get("properties", ()))
-
-    def broken(self, document: dict[str, Any]) -> str | None:
-        """What a document breaks first, with the path; None if it breaks nothing."""
-        if self._validator.is_valid(document):
-            return None
-        error = next(iter(self._validator.iter_errors(document)))
-        path = ".".join(map(str, error.instance_path)) or "the record"
-        return bounded(f"{path}: {error.message}")
-
-    def columns(self) -> Struct:
-        """The fields whose type is said plainly. All others have no column; they stay in the text."""
-        return Struct(_fields(self.schema))
-
-    def __reduce__(self) -> tuple[type[JsonSchemaRules], tuple[dict[str, Any]]]:
-        return JsonSchemaRules, (self.schema,)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, JsonSchemaRules) and orjson.dumps(other.schema) == orjson.dumps(self.schema)
-
-    def __hash__(self) -> int:
-        return hash(orjson.dumps(self.schema))
-
-
-def _fields(schema: Mapping[str, Any]) -> tuple[SchemaField, ...]:
-    required = schema.get("required", ())
-    properties = schema.get("properties", {})
-    found = ((name, _kind(said), _takes_null(said)) for name, said in properties.items())
-    return tuple(
-        SchemaField(name, kind, null or name not in required) for name, kind, null in found if kind is not None
-    )
-
-
-def _kind(schema: Any) -> ColumnType | None:
-    name = _type(schema)
-    if name == "array":
-        items = schema.get("items")
-        element = _kind(items)
-        return (
-            None
-            if element is None or "prefixItems" in schema
-            else Array(SchemaField("element", element, _takes_null(items)))
-        )
-    if name == "object":
-        fields = _fields(schema)
-        return Struct(fields) if fields else None
-    return _SCALARS.get(name) if name else None
-
-
-def _type(schema: Any) -> str | None:
-    """The one type besides null that a schema names; None if it names several, or says it in another way."""
-    if not isinstance(schema, Mapping):
-        return None
-    said = schema.get("type")
-    names = [name for name in ([said] if isinstance(said, str) else said or ()) if name != "null"]
-    return names[0] if len(names) == 1 else None
-
-
-def _takes_null(schema: Any) -> bool:
-    said = schema.get("type") if isinstance(schema, Mapping) else None
-    return not isinstance(said, str)
-
-
 Extra = Literal["keep", "drop", "refuse"]
 Documents = Sequence[dict[str, Any] | None]
 
 _SHOWN_FIELDS = 5
 _EMPTY: dict[str, Any] = {}
+
+_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*')|(\w+)|([<>(),:]))")
+
+_SIMPLE: dict[str, ColumnType] = {
+    "string": TextType(),
+    "boolean": BooleanType(),
+    "byte": IntegerType(8),
+    "tinyint": IntegerType(8),
+    "short": IntegerType(16),
+    "smallint": IntegerType(16),
+    "int": IntegerType(32),
+    "integer": IntegerType(32),
+    "long": IntegerType(64),
+    "bigint": IntegerType(64),
+    "double": DoubleType(),
+    "date": DateType(),
+    "timestamp": TimestampType(),
+    "timestamp_ltz": TimestampType(),
+    "timestamp_ntz": TimestampType(has_zone=False),
+}
+_UNUSABLE = {
+    "float": "write double: a float keeps only seven digits",
+    "real": "write double: a float keeps only seven digits",
+    "binary": "JSON has no bytes; write string",
+    "varchar": "write string",
+    "char": "write string",
+    "variant": "leave the field out of the schema; it stays in the text",
+}
+_DECIMALS = ("decimal", "dec", "numeric")
+_SPARK_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 
 
 @dataclass(frozen=True)
@@ -148,23 +100,19 @@ class Schema:
     def of(cls, declared: str | StructType | Mapping[str, Any], *, extra: Extra = "keep") -> Schema:
         """From a text (`name string not null, at bigint`), a Spark StructType, or a JSON Schema as a dict."""
         if isinstance(declared, str):
-            return cls(parsed(declared), extra)
+            return cls(parse_ddl(declared), extra)
         if isinstance(declared, Mapping):
             rules = JsonSchemaRules(declared)
             return cls(rules.columns(), extra, rules)
-        return cls(from_spark(declared), extra)
+        return cls(_spark_struct(declared.jsonValue()), extra)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.struct.fields)
 
-    def arrow(self, *, nullable: bool = False) -> pa.Schema:
-        """The columns as Spark's `mapInArrow` wants them; with `nullable`, refused rows may stand among them."""
-        return pa.schema([field.arrow() for field in self._fields(nullable)])
-
-    def spark_type(self, *, nullable: bool = False) -> StructType:
-        """The same as Spark's type."""
-        return to_spark(Struct(self._fields(nullable)))
+    def arrow(self) -> pa.Schema:
+        """The columns as Spark's `mapInArrow` wants them. All may be null: refused rows may stand among them."""
+        return pa.schema([replace(field, nullable=True).arrow() for field in self.struct.fields])
 
     def columns(self, documents: Documents, *, step: str = "schema") -> tuple[pa.RecordBatch, dict[int, RecordFailure]]:
         """One column for each field, one row for each document, and which rows do not fit, by their place.
@@ -175,25 +123,12 @@ class Schema:
         failures = self._refused(documents, step)
         unread = sum(document is None for document in documents)
         arrays = [self._column(field, documents, unread, failures, step) for field in self.struct.fields]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow(nullable=True)), failures
-
-    def extras(self, documents: Documents) -> dict[int, list[str]]:
-        """The fields outside of the schema, by row: what `extra="drop"` is to cut from the text."""
-        declared = self.known
-        return {
-            row: [name for name in document if name not in declared]
-            for row, document in enumerate(documents)
-            if document and not document.keys() <= declared
-        }
+        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow()), failures
 
     @property
     def known(self) -> frozenset[str]:
         """The names that are declared; a JSON Schema may declare a field that has no column."""
         return frozenset(self.names) | (self.rules.names if self.rules else frozenset())
-
-    def _fields(self, nullable: bool) -> tuple[SchemaField, ...]:
-        fields = self.struct.fields
-        return tuple(replace(field, nullable=True) for field in fields) if nullable else fields
 
     def _column(
         self, field: SchemaField, documents: Documents, unread: int, failures: dict[int, RecordFailure], step: str
@@ -248,55 +183,86 @@ def _refuse_repeated(struct: Struct) -> None:
             _refuse_repeated(field.kind)
 
 
-_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|('(?:[^'\\]|\\.)*')|(\w+)|([<>(),:]))")
+class JsonSchemaRules:
+    """A JSON Schema that documents have to meet. It travels to Spark's workers as its text."""
 
-SIMPLE: dict[str, ColumnType] = {
-    "string": TextType(),
-    "boolean": BooleanType(),
-    "byte": IntegerType(8),
-    "tinyint": IntegerType(8),
-    "short": IntegerType(16),
-    "smallint": IntegerType(16),
-    "int": IntegerType(32),
-    "integer": IntegerType(32),
-    "long": IntegerType(64),
-    "bigint": IntegerType(64),
-    "double": DoubleType(),
-    "date": DateType(),
-    "timestamp": TimestampType(),
-    "timestamp_ltz": TimestampType(),
-    "timestamp_ntz": TimestampType(has_zone=False),
-}
-UNUSABLE = {
-    "float": "write double: a float keeps only seven digits",
-    "real": "write double: a float keeps only seven digits",
-    "binary": "JSON has no bytes; write string",
-    "varchar": "write string",
-    "char": "write string",
-    "variant": "leave the field out of the schema; it stays in the text",
-}
-_DECIMALS = ("decimal", "dec", "numeric")
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.schema = dict(schema)
+        try:
+            self._validator = jsonschema_rs.validator_for(self.schema)
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise BadFlow(f"the JSON Schema cannot be used: {bounded(str(error), 300)}") from error
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields that are declared, with a plain type or not."""
+        return frozenset(self.schema.get("properties", ()))
 
-def parsed(text: str) -> Struct:
-    """The fields of a schema; `BadFlow` if it cannot be read."""
-    reader = _Reader(text)
-    fields = reader.fields(end=None)
-    return Struct(fields)
+    def broken(self, document: dict[str, Any]) -> str | None:
+        """What a document breaks first, with the path; None if it breaks nothing."""
+        if self._validator.is_valid(document):
+            return None
+        error = next(iter(self._validator.iter_errors(document)))
+        path = ".".join(map(str, error.instance_path)) or "the record"
+        return bounded(f"{path}: {error.message}")
 
+    def columns(self) -> Struct:
+        """The fields whose type is said plainly. All others have no column; they stay in the text."""
+        return Struct(_json_fields(self.schema))
 
-def decimal(precision: int, scale: int) -> DecimalType:
-    if not 0 <= scale <= precision <= 38 or not precision:
-        raise BadFlow(f"decimal({precision},{scale}): at most 38 digits, and no more after the point than altogether")
-    return DecimalType(precision, scale)
+    def __reduce__(self) -> tuple[type[JsonSchemaRules], tuple[dict[str, Any]]]:
+        return JsonSchemaRules, (self.schema,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonSchemaRules) and orjson.dumps(other.schema) == orjson.dumps(self.schema)
+
+    def __hash__(self) -> int:
+        return hash(orjson.dumps(self.schema))
 
 
-def unusable(name: str) -> BadFlow:
-    hint = UNUSABLE.get(name, f"the types are {', '.join(SIMPLE)}, decimal(p,s), array<>, map<string,>, struct<>")
-    return BadFlow(f"a schema cannot have the type {name!r}: {hint}")
+def _json_fields(schema: Mapping[str, Any]) -> tuple[SchemaField, ...]:
+    required = schema.get("required", ())
+    properties = schema.get("properties", {})
+    found = ((name, _json_column(said), _takes_null(said)) for name, said in properties.items())
+    return tuple(
+        SchemaField(name, kind, null or name not in required) for name, kind, null in found if kind is not None
+    )
 
 
-class _Reader:
+def _json_column(schema: Any) -> ColumnType | None:
+    name = _json_type(schema)
+    if name == "array":
+        items = schema.get("items")
+        element = _json_column(items)
+        if element is None or "prefixItems" in schema:
+            return None
+        return Array(SchemaField("element", element, _takes_null(items)))
+    if name == "object":
+        fields = _json_fields(schema)
+        return Struct(fields) if fields else None
+    return _JSON_SCALARS.get(name) if name else None
+
+
+def _json_type(schema: Any) -> str | None:
+    """The one type besides null that a schema names; None if it names several, or says it in another way."""
+    if not isinstance(schema, Mapping):
+        return None
+    said = schema.get("type")
+    names = [name for name in ([said] if isinstance(said, str) else said or ()) if name != "null"]
+    return names[0] if len(names) == 1 else None
+
+
+def _takes_null(schema: Any) -> bool:
+    said = schema.get("type") if isinstance(schema, Mapping) else None
+    return not isinstance(said, str)
+
+
+def parse_ddl(text: str) -> Struct:
+    """The fields of a schema that is written as text; `BadFlow` if it cannot be read."""
+    return Struct(_DdlParser(text).fields(end=None))
+
+
+class _DdlParser:
     """Goes through the words of a schema from left to right."""
 
     def __init__(self, text: str) -> None:
@@ -347,9 +313,9 @@ class _Reader:
             return Struct(self.fields(">"))
         if name in _DECIMALS:
             return self._decimal()
-        if name not in SIMPLE:
-            raise unusable(name)
-        return SIMPLE[name]
+        if name not in _SIMPLE:
+            raise _unusable(name)
+        return _SIMPLE[name]
 
     def _map(self) -> Map:
         self._must("<")
@@ -361,11 +327,11 @@ class _Reader:
 
     def _decimal(self) -> DecimalType:
         if not self._took("("):
-            return decimal(10, 0)
+            return _decimal(10, 0)
         precision = self._number()
         scale = self._number() if self._took(",") else 0
         self._must(")")
-        return decimal(precision, scale)
+        return _decimal(precision, scale)
 
     def _number(self) -> int:
         word = self._word("a number")
@@ -399,39 +365,37 @@ class _Reader:
         return BadFlow(f"the schema {self._text!r} cannot be read: {why}")
 
 
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-
-
-def from_spark(declared: StructType) -> Struct:
-    """The fields of a StructType; `BadFlow` where it has a type that JSON has no value for."""
-    return _struct(declared.jsonValue())
-
-
-def to_spark(struct: Struct) -> StructType:
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(struct.spark)
-
-
-def _struct(written: Mapping[str, Any]) -> Struct:
+def _spark_struct(written: Mapping[str, Any]) -> Struct:
+    """The fields of a StructType as JSON; `BadFlow` where it has a type that JSON has no value for."""
     return Struct(
-        tuple(SchemaField(each["name"], _kind_of_spark(each["type"]), each["nullable"]) for each in written["fields"])
+        tuple(SchemaField(each["name"], _spark_type(each["type"]), each["nullable"]) for each in written["fields"])
     )
 
 
-def _kind_of_spark(written: str | Mapping[str, Any]) -> ColumnType:
+def _spark_type(written: str | Mapping[str, Any]) -> ColumnType:
     if isinstance(written, str):
-        if match := _DECIMAL.fullmatch(written):
-            return decimal(int(match[1]), int(match[2]))
-        if written not in SIMPLE:
-            raise unusable(written.partition("(")[0])
-        return SIMPLE[written]
+        if match := _SPARK_DECIMAL.fullmatch(written):
+            return _decimal(int(match[1]), int(match[2]))
+        if written not in _SIMPLE:
+            raise _unusable(written.partition("(")[0])
+        return _SIMPLE[written]
     if written["type"] == "struct":
-        return _struct(written)
+        return _spark_struct(written)
     if written["type"] == "array":
-        return Array(SchemaField("element", _kind_of_spark(written["elementType"]), written["containsNull"]))
+        return Array(SchemaField("element", _spark_type(written["elementType"]), written["containsNull"]))
     if written["type"] == "map":
         if written["keyType"] != "string":
             raise BadFlow(f"a map's names are strings in JSON, not {written['keyType']}")
-        return Map(SchemaField("value", _kind_of_spark(written["valueType"]), written["valueContainsNull"]))
-    raise unusable(str(written["type"]))
+        return Map(SchemaField("value", _spark_type(written["valueType"]), written["valueContainsNull"]))
+    raise _unusable(str(written["type"]))
+
+
+def _decimal(precision: int, scale: int) -> DecimalType:
+    if not 0 <= scale <= precision <= 38 or not precision:
+        raise BadFlow(f"decimal({precision},{scale}): at most 38 digits, and no more after the point than altogether")
+    return DecimalType(precision, scale)
+
+
+def _unusable(name: str) -> BadFlow:
+    hint = _UNUSABLE.get(name, f"the types are {', '.join(_SIMPLE)}, decimal(p,s), array<>, map<string,>, struct<>")
+    return BadFlow(f"a schema cannot have the type {name!r}: {hint}")

@@ -1,11 +1,9 @@
-"""Changes put into the original text of a record: only what changed is written anew.
+"""Writes the changes that a step made to a document into the original text of its record.
 
-All else stays as it was, byte for byte: numbers (`1.0`, `1E+2`), the order of fields, escapes, nested values and
-white space. New fields come at the end, in order.
-
-What a step changed in a document, told by value and not by how it was built.
-
-Where the fields of an object stand in its text. Every text here is known to be valid JSON.
+`changes` compares two documents by value; `splice` puts the changed fields into the text. All other bytes stay as they
+were: numbers (`1.0`, `1E+2`), the order of fields, escapes, nested values and white space. New fields come at the end,
+in order. To know where a field stands, the text is searched for its members (`members`, `MemberFinder`); every text
+here is known to be valid JSON.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import orjson
@@ -23,21 +21,73 @@ from msgspec.structs import astuple
 from towpath.flow.documents.writer import write, write_column
 from towpath.flow.failures import ErrorCode, RecordFailure, bounded
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
 _MISSING = object()
+_NESTED = (dict, list)
+
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_KEY = re.compile(rb"[\s,]*(" + _STRING + rb")\s*:\s*")
+_SCALAR = re.compile(_STRING + rb"|[^\s,\]}]+")
+_BRACKET = re.compile(_STRING + rb"|[\[{\]}]")
+_NAME_OR_BRACE = re.compile(rb"(" + _STRING + rb")(\s*:)?|[{}]")
+_COLON = re.compile(rb"\s*:\s*")
+_ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
+_COLON_BYTE, _BACKSLASH = b":\\"
+(_QUOTE,) = b'"'
+(_BRACE,) = b"}"
+
+SPACE = b" \t\n\r"
+_BEFORE_NONE = b"{" + SPACE
+
+_WORTH_A_CUTTER = 8  # texts
+
+# One field of an object: its name, where name and value start, and where the value ends.
+Member = tuple[str, int, int, int]
 
 
-def copied(document: dict[str, Any]) -> dict[str, Any]:
-    """A copy to hand to a step: it may change it in place, also within nested values, and `document` stays."""
-    made = document.copy()
-    for name, value in document.items():
-        kind = type(value)
-        if kind is dict or kind is list:
-            made[name] = _copied(value)
-    return made
+def splice(text: bytes, changed: Mapping[str, Any], dropped: Collection[str] = ()) -> bytes:
+    """The text of an object with some fields changed, added or dropped; `Unwritable` if JSON cannot hold a value.
+
+    Of a name that stands twice the last is changed, for that is the one that is read; dropped, both are gone.
+    """
+    if not changed and not dropped:
+        return text
+    tokens = {name: write(value) for name, value in changed.items()}
+    return _spliced(text, tokens, dropped, _finder((*changed, *dropped)))
+
+
+def splice_rows(
+    texts: Sequence[bytes | None],
+    names: Sequence[str],
+    columns: Sequence[Sequence[Any]],
+    dropped: Collection[str] = (),
+    *,
+    step: str = "write",
+) -> tuple[list[bytes | None], dict[int, RecordFailure]]:
+    """Many texts with the same fields changed, each to its row of the columns; and the rows that cannot be written.
+
+    A text that is None stays None.
+    """
+    if not names and not dropped:
+        return list(texts), {}
+    finder = MemberFinder((*names, *dropped))
+    columns_of_tokens, failures = _written(names, columns, step)
+    for name, column in columns_of_tokens.items():
+        if len(column) != len(texts):
+            raise ValueError(f"column {name!r} has {len(column)} values for {len(texts)} texts")
+    addition = b",".join(spelt(name).replace(b"%", b"%%") + b":%b" for name in names)
+    rows_of_tokens = list(zip(*columns_of_tokens.values(), strict=True)) if names else [()] * len(texts)
+    spliced: list[bytes | None] = []
+    for row, text in enumerate(texts):
+        if text is None or row in failures:
+            spliced.append(None)
+            continue
+        if _is_tight(text) and not finder.find(text):
+            # Nothing but new fields, and a text that ends as most do.
+            spliced.append(b"%b,%b}" % (text[:-1], addition % rows_of_tokens[row]) if names else text)
+            continue
+        tokens = dict(zip(names, rows_of_tokens[row], strict=True))
+        spliced.append(_spliced(text, tokens, dropped, finder))
+    return spliced, failures
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -52,6 +102,16 @@ def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[dict[s
         if (old := before.get(name, _MISSING)) is not value and not is_same(old, value)
     }
     return changed, [name for name in before if name not in after]
+
+
+def copied(document: dict[str, Any]) -> dict[str, Any]:
+    """A copy to hand to a step: it may change it in place, also within nested values, and `document` stays."""
+    made = document.copy()
+    for name, value in document.items():
+        kind = type(value)
+        if kind is dict or kind is list:
+            made[name] = _copied(value)
+    return made
 
 
 def is_same(one: Any, other: Any) -> bool:
@@ -69,30 +129,126 @@ def is_same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+@lru_cache(maxsize=256)
+def _finder(names: tuple[str, ...]) -> MemberFinder:
+    return MemberFinder(names)
+
+
+def _written(
+    names: Sequence[str], columns: Sequence[Sequence[Any]], step: str
+) -> tuple[dict[str, list[bytes]], dict[int, RecordFailure]]:
+    texts: dict[str, list[bytes]] = {}
+    failures: dict[int, RecordFailure] = {}
+    for name, column in zip(names, columns, strict=True):
+        texts[name], errors = write_column(column)
+        for row, error in errors.items():
+            message = bounded(f"field {name!r}: {error}")
+            failures.setdefault(row, RecordFailure(ErrorCode.TRANSFORM_FAILED, step, "Unwritable", message))
+    return texts, failures
+
+
+def _spliced(text: bytes, tokens: dict[str, bytes], dropped: Collection[str], finder: MemberFinder) -> bytes:
+    """From the last field to the first, so that what was found further left stays where it is. Uses up `tokens`."""
+    for name, start, value, end in reversed(finder.find(text)):
+        if name in tokens:
+            text = text[:value] + tokens.pop(name) + text[end:]
+        elif name in dropped:
+            text = _without(text, start, end)
+    return _with(text, tokens) if tokens else text
+
+
+def _without(text: bytes, start: int, end: int) -> bytes:
+    """A field cut out with the comma after it, or, if it is the last, with the one before it."""
+    after = text[end:].lstrip(SPACE)
+    if after[:1] == b",":
+        return text[:start] + after[1:].lstrip(SPACE)
+    bare = text[:start].rstrip(SPACE)
+    return (bare[:-1] if bare[-1:] == b"," else text[:start]) + text[end:]
+
+
+def _with(text: bytes, tokens: Mapping[str, bytes]) -> bytes:
+    """New fields after the last one."""
+    body = text[: text.rindex(b"}")].rstrip(SPACE)
+    added = [spelt(name) + b":" + token for name, token in tokens.items()]
+    comma = b"," if _QUOTE in body else b""
+    return body + comma + b",".join(added) + text[len(body) :]
+
+
+def _is_tight(text: bytes) -> bool:
+    """Whether the text ends with the brace of an object that has fields, and nothing stands between."""
+    return text[-1] == _BRACE and text[-2] not in _BEFORE_NONE
+
+
 def _copied(value: Any) -> Any:
     if type(value) is dict:
         return {name: _copied(inner) if type(inner) in _NESTED else inner for name, inner in value.items()}
     return [_copied(inner) if type(inner) in _NESTED else inner for inner in value]
 
 
-_NESTED = (dict, list)
+class MemberFinder:
+    """Finds fields of certain names in many texts.
+
+    Most texts spell a name in one way only, and have it once. All that is left to know then is whether this is a field
+    of the outermost object, and how long its value is: msgspec tells both, without building the rest. Any other text
+    is gone through field by field, and so are the first few, for it takes time to make ready for msgspec.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = tuple(dict.fromkeys(names))
+        self._spelt = [spelt(name) for name in self._names]
+        # With a comma or colon in it, a name could also be what stands between two strings.
+        self._is_plain = not any(mark in token for token in self._spelt for mark in (b"\\", b",", b":"))
+        self._cut: Callable[[bytes], msgspec.Struct] | None = None
+        self._gone_through_so_far = 0
+        self._is_ascii = all(map(str.isascii, self._names))
+
+    def find(self, text: bytes) -> list[Member]:
+        """The fields of these names that the outermost object has, in order."""
+        if self._cut is None or (_BACKSLASH in text and self._may_be_escaped(text)):
+            return self._gone_through(text)
+        starts = [text.find(token) for token in self._spelt]
+        if max(starts) < 0:
+            return []
+        found: list[Member] = []
+        for place, token in enumerate(astuple(self._cut(text))):
+            if length := len(memoryview(token)):
+                start = starts[place]
+                after = start + len(self._spelt[place])
+                if text.find(self._spelt[place], after) >= 0:
+                    return self._gone_through(text)
+                value = _after_colon(text, after)
+                found.append((self._names[place], start, value, value + length))
+        if len(found) > 1:
+            found.sort(key=itemgetter(1))  # where the name starts
+        return found
+
+    def _may_be_escaped(self, text: bytes) -> bool:
+        """Whether one of the names may be spelt with escapes, or stand after an escaped quote within a string."""
+        if not self._is_ascii or _ESCAPED_ASCII.search(text):
+            return True
+        return any(b"\\" + token in text for token in self._spelt)
+
+    def _gone_through(self, text: bytes) -> list[Member]:
+        self._gone_through_so_far += 1
+        if self._cut is None and self._is_plain and self._gone_through_so_far >= _WORTH_A_CUTTER:
+            self._cut = _cutter(self._names).decode
+        return [member for member in members(text) if member[0] in self._names]
 
 
-_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
-_KEY = re.compile(rb"[\s,]*(" + _STRING + rb")\s*:\s*")
-_SCALAR = re.compile(_STRING + rb"|[^\s,\]}]+")
-_BRACKET = re.compile(_STRING + rb"|[\[{\]}]")
-_NAME_OR_BRACE = re.compile(rb"(" + _STRING + rb")(\s*:)?|[{}]")
-_COLON = re.compile(rb"\s*:\s*")
-_ESCAPED_ASCII = re.compile(rb"\\u00[2-7]")
-_COLON_BYTE, _BACKSLASH = b":\\"
+@lru_cache(maxsize=256)
+def _cutter(names: tuple[str, ...]) -> msgspec.json.Decoder[msgspec.Struct]:
+    """Reads only these fields of an object, as the texts of their values; empty where a field is missing."""
+    fields = [(f"f{place}", msgspec.Raw, msgspec.Raw(b"")) for place in range(len(names))]
+    struct = msgspec.defstruct("Cut", fields, rename={f"f{place}": name for place, name in enumerate(names)})
+    return msgspec.json.Decoder(struct)
 
-_WORTH_A_CUTTER = 8  # texts
 
-SPACE = b" \t\n\r"
-
-# One field of an object: its name, where name and value start, and where the value ends.
-Member = tuple[str, int, int, int]
+def _after_colon(text: bytes, at: int) -> int:
+    if text[at] == _COLON_BYTE and text[at + 1] not in SPACE:
+        return at + 1
+    colon = _COLON.match(text, at)
+    assert colon is not None  # noqa: S101 -- what is before it is the name of a field
+    return colon.end()
 
 
 def members(text: bytes) -> Iterator[Member]:
@@ -163,177 +319,3 @@ def _unescaped(token: bytes) -> str:
         name: str = orjson.loads(token)
         return name
     return token[1:-1].decode()
-
-
-class MemberFinder:
-    """Finds fields of certain names in many texts.
-
-    Most texts spell a name in one way only, and have it once. All that is left to know then is whether this is a field
-    of the outermost object, and how long its value is: msgspec tells both, without building the rest. Any other text
-    is gone through field by field, and so are the first few, for it takes time to make ready for msgspec.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = tuple(dict.fromkeys(names))
-        self._spelt = [spelt(name) for name in self._names]
-        # With a comma or colon in it, a name could also be what stands between two strings.
-        self._is_plain = not any(mark in token for token in self._spelt for mark in (b"\\", b",", b":"))
-        self._cut: Callable[[bytes], msgspec.Struct] | None = None
-        self._gone_through_so_far = 0
-        self._is_ascii = all(map(str.isascii, self._names))
-
-    def find(self, text: bytes) -> list[Member]:
-        """The fields of these names that the outermost object has, in order."""
-        if self._cut is None or (_BACKSLASH in text and self._may_be_escaped(text)):
-            return self._gone_through(text)
-        starts = [text.find(token) for token in self._spelt]
-        if max(starts) < 0:
-            return []
-        found: list[Member] = []
-        for place, token in enumerate(astuple(self._cut(text))):
-            if length := len(memoryview(token)):
-                start = starts[place]
-                after = start + len(self._spelt[place])
-                if text.find(self._spelt[place], after) >= 0:
-                    return self._gone_through(text)
-                value = _after_colon(text, after)
-                found.append((self._names[place], start, value, value + length))
-        if len(found) > 1:
-            found.sort(key=_start)
-        return found
-
-    def _may_be_escaped(self, text: bytes) -> bool:
-        """Whether one of the names may be spelt with escapes, or stand after an escaped quote within a string."""
-        if not self._is_ascii or _ESCAPED_ASCII.search(text):
-            return True
-        return any(b"\\" + token in text for token in self._spelt)
-
-    def _gone_through(self, text: bytes) -> list[Member]:
-        self._gone_through_so_far += 1
-        if self._cut is None and self._is_plain and self._gone_through_so_far >= _WORTH_A_CUTTER:
-            self._cut = _cutter(self._names).decode
-        return [member for member in members(text) if member[0] in self._names]
-
-
-_start = itemgetter(1)
-
-
-def _after_colon(text: bytes, at: int) -> int:
-    if text[at] == _COLON_BYTE and text[at + 1] not in SPACE:
-        return at + 1
-    colon = _COLON.match(text, at)
-    assert colon is not None  # noqa: S101 -- what is before it is the name of a field
-    return colon.end()
-
-
-@lru_cache(maxsize=256)
-def _cutter(names: tuple[str, ...]) -> msgspec.json.Decoder[msgspec.Struct]:
-    """Reads only these fields of an object, as the texts of their values; empty where a field is missing."""
-    fields = [(f"f{place}", msgspec.Raw, msgspec.Raw(b"")) for place in range(len(names))]
-    struct = msgspec.defstruct("Cut", fields, rename={f"f{place}": name for place, name in enumerate(names)})
-    return msgspec.json.Decoder(struct)
-
-
-(_QUOTE,) = b'"'
-(_BRACE,) = b"}"
-_BEFORE_NONE = b"{" + SPACE
-
-
-def splice(text: bytes, changed: Mapping[str, Any], dropped: Collection[str] = ()) -> bytes:
-    """The text of an object with some fields changed, added or dropped; `Unwritable` if JSON cannot hold a value.
-
-    Of a name that stands twice the last is changed, for that is the one that is read; dropped, both are gone.
-    """
-    if not changed and not dropped:
-        return text
-    tokens = {name: write(value) for name, value in changed.items()}
-    return _spliced(text, tokens, dropped, _finder((*changed, *dropped)))
-
-
-def splice_rows(
-    texts: Sequence[bytes | None],
-    names: Sequence[str],
-    columns: Sequence[pa.Array | Sequence[Any]],
-    dropped: Collection[str] = (),
-    *,
-    keep: Mapping[str, Sequence[bool]] | None = None,
-    step: str = "write",
-) -> tuple[list[bytes | None], dict[int, RecordFailure]]:
-    """Many texts with the same fields changed, each to its row of the columns; and the rows that cannot be written.
-
-    `keep` says for a field in which rows it stays as it is (see `same_rows`). A text that is None stays None.
-    """
-    if not names and not dropped:
-        return list(texts), {}
-    finder = MemberFinder((*names, *dropped))
-    kept = {name: rows for name, rows in (keep or {}).items() if name in names}
-    columns_of_tokens, failures = _written(names, columns, kept, step)
-    for name, column in columns_of_tokens.items():
-        if len(column) != len(texts):
-            raise ValueError(f"column {name!r} has {len(column)} values for {len(texts)} texts")
-    addition = b",".join(spelt(name).replace(b"%", b"%%") + b":%b" for name in names)
-    rows_of_tokens = list(zip(*columns_of_tokens.values(), strict=True)) if names else [()] * len(texts)
-    spliced: list[bytes | None] = []
-    for row, text in enumerate(texts):
-        if text is None or row in failures:
-            spliced.append(None)
-            continue
-        if not kept and _is_tight(text) and not finder.find(text):
-            # Nothing but new fields, and a text that ends as most do.
-            spliced.append(b"%b,%b}" % (text[:-1], addition % rows_of_tokens[row]) if names else text)
-            continue
-        tokens = dict(zip(names, rows_of_tokens[row], strict=True))
-        for name, rows in kept.items():
-            if rows[row]:
-                del tokens[name]
-        spliced.append(_spliced(text, tokens, dropped, finder))
-    return spliced, failures
-
-
-_finder = lru_cache(maxsize=256)(MemberFinder)
-
-
-def _is_tight(text: bytes) -> bool:
-    """Whether the text ends with the brace of an object that has fields, and nothing stands between."""
-    return text[-1] == _BRACE and text[-2] not in _BEFORE_NONE
-
-
-def _written(
-    names: Sequence[str], columns: Sequence[Any], kept: Mapping[str, Sequence[bool]], step: str
-) -> tuple[dict[str, list[bytes]], dict[int, RecordFailure]]:
-    texts: dict[str, list[bytes]] = {}
-    failures: dict[int, RecordFailure] = {}
-    for name, column in zip(names, columns, strict=True):
-        texts[name], errors = write_column(column)
-        for row, error in errors.items():
-            if not (name in kept and kept[name][row]):
-                message = bounded(f"field {name!r}: {error}")
-                failures.setdefault(row, RecordFailure(ErrorCode.TRANSFORM_FAILED, step, "Unwritable", message))
-    return texts, failures
-
-
-def _spliced(text: bytes, tokens: dict[str, bytes], dropped: Collection[str], finder: MemberFinder) -> bytes:
-    """From the last field to the first, so that what was found further left stays where it is. Uses up `tokens`."""
-    for name, start, value, end in reversed(finder.find(text)):
-        if name in tokens:
-            text = text[:value] + tokens.pop(name) + text[end:]
-        elif name in dropped:
-            text = _without(text, start, end)
-    return _with(text, tokens) if tokens else text
-
-
-def _without(text: bytes, start: int, end: int) -> bytes:
-    """A field cut out with the comma after it, or, if it is the last, with the one before it."""
-    after = text[end:].lstrip(SPACE)
-    if after[:1] == b",":
-        return text[:start] + after[1:].lstrip(SPACE)
-    bare = text[:start].rstrip(SPACE)
-    return (bare[:-1] if bare[-1:] == b"," else text[:start]) + text[end:]
-
-
-def _with(text: bytes, tokens: Mapping[str, bytes]) -> bytes:
-    """New fields after the last one."""
-    body = text[: text.rindex(b"}")].rstrip(SPACE)
-    added = [spelt(name) + b":" + token for name, token in tokens.items()]
-    comma = b"," if _QUOTE in body else b""
-    return body + comma + b",".join(added) + text[len(body) :]

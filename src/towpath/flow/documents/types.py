@@ -1,10 +1,7 @@
-"""What a kind of column is: how JSON values become its Arrow array, and what does not fit.
+"""The types of columns: how JSON values become an Arrow array, and which values do not fit.
 
-Columns of texts, booleans and numbers.
-
-Columns of arrays, objects with declared fields, and objects with any names.
-
-Columns of days and times, from strings in ISO 8601 as RFC 3339 narrows it.
+Scalars (text, boolean, numbers), nested types (arrays, objects with declared fields, objects with any names), and days
+and times, which are strings in ISO 8601 as RFC 3339 narrows it.
 """
 
 from __future__ import annotations
@@ -26,6 +23,44 @@ from towpath.flow.failures import bounded
 
 FOUND_CHARACTERS = 60
 
+_TEXT: frozenset[type] = frozenset({str, NoneType})
+_BOOLEAN: frozenset[type] = frozenset({bool, NoneType})
+_INTEGER: frozenset[type] = frozenset({int, NoneType})
+_NUMBER: frozenset[type] = frozenset({int, float, NoneType})
+_DECIMAL: frozenset[type] = frozenset({int, Decimal, NoneType})
+_ARRAY = frozenset({list, NoneType})
+_OBJECT = frozenset({dict, NoneType})
+_LARGEST_LONG_DIGITS = 19
+_MAX_PRECISION = 38
+_EXACT = Context(prec=2 * _MAX_PRECISION)
+
+_DAY = r"\d{4}-\d{2}-\d{2}"
+_CLOCK = r"T\d{2}:\d{2}:\d{2}(?:\.\d{1,6}0*)?"
+_ZONE = r"(?:Z|[+-]\d{2}:\d{2})"
+
+# The years that Python knows: a value beyond them could not be handed to a step.
+_FIRST = datetime(1, 1, 1, tzinfo=UTC)
+_LAST = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class SchemaField:
+    """A field of an object: its name, its kind, and whether it may be missing or null."""
+
+    name: str
+    kind: ColumnType
+    nullable: bool = True
+
+    def arrow(self) -> pa.Field:
+        return pa.field(self.name, self.kind.arrow, self.nullable)
+
+    def fit(self, value: Any, path: str) -> Any:
+        if value is not None:
+            return self.kind.fit(value, path)
+        if self.nullable:
+            return None
+        raise Misfit(path, f"{self.kind.ddl} not null", "nothing")
+
 
 class Misfit(ValueError):
     """A value does not fit into its column. The text names field, expected type and what was found."""
@@ -35,7 +70,7 @@ class Misfit(ValueError):
 
 
 class ColumnType(ABC):
-    """A type of column. Kinds are values: equal if they are declared alike.
+    """A type of column. Types are values: equal if they are declared alike.
 
     `array` is the fast way: a whole column at once, and None as soon as anything in it needs a closer look. `fit` is
     the exact way: one value, or `Misfit`. Arrow by itself is too lenient for either (it reads 1.5 as the integer 1,
@@ -52,11 +87,6 @@ class ColumnType(ABC):
     def arrow(self) -> pa.DataType:
         """The type in Arrow, as Spark wants it."""
 
-    @property
-    @abstractmethod
-    def spark(self) -> Any:
-        """The type as Spark writes it in JSON."""
-
     @abstractmethod
     def array(self, values: list[Any]) -> pa.Array | None:
         """All values as an array; None if one does not fit, or fits only on a closer look."""
@@ -70,44 +100,7 @@ class ColumnType(ABC):
         return iter(())
 
     def misfit(self, value: Any, path: str, why: str = "") -> Misfit:
-        return Misfit(path, self.ddl, described(value) + why)
-
-
-def plain_array(values: list[Any], allowed: frozenset[type], arrow: pa.DataType) -> pa.Array | None:
-    """The values as an array if all are of the allowed types and Arrow takes them."""
-    if not allowed.issuperset(map(type, values)):
-        return None
-    try:
-        return pa.array(values, arrow)
-    except (pa.ArrowException, OverflowError):
-        return None
-
-
-def described(value: Any) -> str:
-    """A value as it is named in a message: what it is in JSON, and its beginning."""
-    if value is None:
-        return "null"
-    if value is True or value is False:
-        return f"boolean {str(value).lower()}"
-    if isinstance(value, str):
-        return f'string "{bounded(value, FOUND_CHARACTERS)}"'
-    if isinstance(value, int | float | Decimal):
-        return f"number {_printed(value)}"
-    return "an object" if isinstance(value, dict) else "an array" if isinstance(value, list) else type(value).__name__
-
-
-def _printed(value: int | float | Decimal) -> str:
-    return bounded(str(Decimal(value) if isinstance(value, int) else value), FOUND_CHARACTERS)
-
-
-_TEXT: frozenset[type] = frozenset({str, NoneType})
-_BOOLEAN: frozenset[type] = frozenset({bool, NoneType})
-_INTEGER: frozenset[type] = frozenset({int, NoneType})
-_NUMBER: frozenset[type] = frozenset({int, float, NoneType})
-_DECIMAL: frozenset[type] = frozenset({int, Decimal, NoneType})
-_LARGEST_LONG_DIGITS = 19
-_MAX_PRECISION = 38
-_EXACT = Context(prec=2 * _MAX_PRECISION)
+        return Misfit(path, self.ddl, _described(value) + why)
 
 
 @dataclass(frozen=True)
@@ -116,10 +109,9 @@ class TextType(ColumnType):
 
     ddl = "string"
     arrow = pa.string()
-    spark = "string"
 
     def array(self, values: list[Any]) -> pa.Array | None:
-        return plain_array(values, _TEXT, self.arrow)
+        return _plain_array(values, _TEXT, self.arrow)
 
     def fit(self, value: Any, path: str) -> str:
         if isinstance(value, str):
@@ -133,10 +125,9 @@ class BooleanType(ColumnType):
 
     ddl = "boolean"
     arrow = pa.bool_()
-    spark = "boolean"
 
     def array(self, values: list[Any]) -> pa.Array | None:
-        return plain_array(values, _BOOLEAN, self.arrow)
+        return _plain_array(values, _BOOLEAN, self.arrow)
 
     def fit(self, value: Any, path: str) -> bool:
         if isinstance(value, bool):
@@ -158,12 +149,8 @@ class IntegerType(ColumnType):
     def arrow(self) -> pa.DataType:
         return {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[self.bits]
 
-    @property
-    def spark(self) -> str:
-        return {8: "byte", 16: "short", 32: "integer", 64: "long"}[self.bits]
-
     def array(self, values: list[Any]) -> pa.Array | None:
-        return plain_array(values, _INTEGER, self.arrow)
+        return _plain_array(values, _INTEGER, self.arrow)
 
     def fit(self, value: Any, path: str) -> int:
         whole = self._whole(value, path)
@@ -192,10 +179,9 @@ class DoubleType(ColumnType):
 
     ddl = "double"
     arrow = pa.float64()
-    spark = "double"
 
     def array(self, values: list[Any]) -> pa.Array | None:
-        return plain_array(values, _NUMBER, self.arrow)
+        return _plain_array(values, _NUMBER, self.arrow)
 
     def fit(self, value: Any, path: str) -> float:
         if isinstance(value, float):
@@ -226,10 +212,6 @@ class DecimalType(ColumnType):
     def arrow(self) -> pa.DataType:
         return pa.decimal128(self.precision, self.scale)
 
-    @property
-    def spark(self) -> str:
-        return self.ddl
-
     def array(self, values: list[Any]) -> pa.Array | None:
         # Arrow crashes at the Decimal 1e-999999999 and reads 3e-133 as 0: nothing with an exponent goes there.
         if not _NUMBER.issuperset(map(type, values)):
@@ -237,12 +219,12 @@ class DecimalType(ColumnType):
         if "e" in "".join([repr(value) for value in values if type(value) is float]):
             return None
         printed = [Decimal(repr(value)) if type(value) is float else value for value in values]
-        return plain_array(printed, _DECIMAL, self.arrow)
+        return _plain_array(printed, _DECIMAL, self.arrow)
 
     def fit(self, value: Any, path: str) -> Decimal:
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
             raise self.misfit(value, path)
-        # A float prints as the number that was written: see `numbers`.
+        # A float prints as the number that was written: see `reader.number`.
         written = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
         try:
             shifted = written.quantize(Decimal(1).scaleb(-self.scale), context=_EXACT)
@@ -251,32 +233,6 @@ class DecimalType(ColumnType):
         if shifted != written or (shifted and shifted.adjusted() >= self.precision - self.scale):
             raise self.misfit(value, path, ", which has too many digits")
         return shifted
-
-
-_ARRAY = frozenset({list, NoneType})
-_OBJECT = frozenset({dict, NoneType})
-
-
-@dataclass(frozen=True)
-class SchemaField:
-    """A field of an object: its name, its kind, and whether it may be missing or null."""
-
-    name: str
-    kind: ColumnType
-    nullable: bool = True
-
-    def arrow(self) -> pa.Field:
-        return pa.field(self.name, self.kind.arrow, self.nullable)
-
-    def spark(self) -> dict[str, Any]:
-        return {"name": self.name, "type": self.kind.spark, "nullable": self.nullable, "metadata": {}}
-
-    def fit(self, value: Any, path: str) -> Any:
-        if value is not None:
-            return self.kind.fit(value, path)
-        if self.nullable:
-            return None
-        raise Misfit(path, f"{self.kind.ddl} not null", "nothing")
 
 
 @dataclass(frozen=True)
@@ -292,10 +248,6 @@ class Struct(ColumnType):
     @property
     def arrow(self) -> pa.DataType:
         return pa.struct([field.arrow() for field in self.fields])
-
-    @property
-    def spark(self) -> dict[str, Any]:
-        return {"type": "struct", "fields": [field.spark() for field in self.fields]}
 
     def array(self, values: list[Any]) -> pa.Array | None:
         if not _OBJECT.issuperset(map(type, values)):
@@ -340,10 +292,6 @@ class Array(ColumnType):
     def arrow(self) -> pa.DataType:
         return pa.list_(self.element.arrow())
 
-    @property
-    def spark(self) -> dict[str, Any]:
-        return {"type": "array", "elementType": self.element.kind.spark, "containsNull": self.element.nullable}
-
     def array(self, values: list[Any]) -> pa.Array | None:
         if not _ARRAY.issuperset(map(type, values)):
             return None
@@ -377,11 +325,6 @@ class Map(ColumnType):
     def arrow(self) -> pa.DataType:
         return pa.map_(pa.field("key", pa.string(), nullable=False), self.value.arrow())
 
-    @property
-    def spark(self) -> dict[str, Any]:
-        kinds = {"keyType": "string", "valueType": self.value.kind.spark}
-        return {"type": "map", **kinds, "valueContainsNull": self.value.nullable}
-
     def array(self, values: list[Any]) -> pa.Array | None:
         if not _OBJECT.issuperset(map(type, values)):
             return None
@@ -403,30 +346,12 @@ class Map(ColumnType):
                 yield from self.value.kind.outside(inner, f"{path}.{name}")
 
 
-def _offsets(values: list[Any]) -> pa.Array:
-    return pa.array(accumulate((len(value) if value else 0 for value in values), initial=0), pa.int32())
-
-
-def _mask(values: list[Any]) -> pa.Array:
-    return pa.array([value is None for value in values], pa.bool_())
-
-
-_DAY = r"\d{4}-\d{2}-\d{2}"
-_CLOCK = r"T\d{2}:\d{2}:\d{2}(?:\.\d{1,6}0*)?"
-_ZONE = r"(?:Z|[+-]\d{2}:\d{2})"
-
-# The years that Python knows: a value beyond them could not be handed to a step.
-_FIRST = datetime(1, 1, 1, tzinfo=UTC)
-_LAST = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
-
-
 @dataclass(frozen=True)
 class DateType(ColumnType):
     """`2024-05-06`."""
 
     ddl = "date"
     arrow = pa.date32()
-    spark = "date"
 
     def array(self, values: list[Any]) -> pa.Array | None:
         return _parsed(values, rf"^{_DAY}$", self.arrow, _FIRST.date(), _LAST.date())
@@ -458,10 +383,6 @@ class TimestampType(ColumnType):
         return pa.timestamp("us", "UTC" if self.has_zone else None)
 
     @property
-    def spark(self) -> str:
-        return self.ddl
-
-    @property
     def _pattern(self) -> str:
         return _DAY + _CLOCK + (_ZONE if self.has_zone else "")
 
@@ -486,6 +407,16 @@ class TimestampType(ColumnType):
         return time.astimezone(UTC) if self.has_zone else time
 
 
+def _plain_array(values: list[Any], allowed: frozenset[type], arrow: pa.DataType) -> pa.Array | None:
+    """The values as an array if all are of the allowed types and Arrow takes them."""
+    if not allowed.issuperset(map(type, values)):
+        return None
+    try:
+        return pa.array(values, arrow)
+    except (pa.ArrowException, OverflowError):
+        return None
+
+
 def _parsed(values: list[Any], pattern: str, arrow: pa.DataType, first: date, last: date) -> pa.Array | None:
     """Strings of a pattern as Arrow reads them, if all are of it and within the years that Python knows."""
     texts = TextType().array(values)
@@ -500,3 +431,28 @@ def _parsed(values: list[Any], pattern: str, arrow: pa.DataType, first: date, la
     if pc.or_(pc.less(bounds["min"], lowest), pc.greater(bounds["max"], highest)).as_py():
         return None
     return parsed
+
+
+def _offsets(values: list[Any]) -> pa.Array:
+    return pa.array(accumulate((len(value) if value else 0 for value in values), initial=0), pa.int32())
+
+
+def _mask(values: list[Any]) -> pa.Array:
+    return pa.array([value is None for value in values], pa.bool_())
+
+
+def _described(value: Any) -> str:
+    """A value as it is named in a message: what it is in JSON, and its beginning."""
+    if value is None:
+        return "null"
+    if value is True or value is False:
+        return f"boolean {str(value).lower()}"
+    if isinstance(value, str):
+        return f'string "{bounded(value, FOUND_CHARACTERS)}"'
+    if isinstance(value, int | float | Decimal):
+        return f"number {_printed(value)}"
+    return "an object" if isinstance(value, dict) else "an array" if isinstance(value, list) else type(value).__name__
+
+
+def _printed(value: int | float | Decimal) -> str:
+    return bounded(str(Decimal(value) if isinstance(value, int) else value), FOUND_CHARACTERS)

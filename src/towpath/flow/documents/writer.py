@@ -1,6 +1,6 @@
-"""Values to JSON text. What JSON cannot hold raises; it never becomes something else.
+"""Python values to JSON text, one at a time or a column at a time.
 
-Arrow columns to values and to ready JSON texts, many rows at a time.
+What JSON cannot hold raises `Unwritable`; it never becomes something else.
 """
 
 from __future__ import annotations
@@ -14,67 +14,13 @@ from typing import Any
 
 import msgspec
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import types
-
-
-def is_arrow(column: object) -> bool:
-    return isinstance(column, pa.Array | pa.ChunkedArray)
-
-
-def python_values(column: Any) -> list[Any]:
-    """The values of a column, maps as dicts."""
-    values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
-    return values
-
-
-def ready_texts(column: Any) -> list[bytes] | None:
-    """The JSON texts of a column whose type Arrow prints as JSON has it; None for other types."""
-    kind = column.type
-    if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind):
-        printed = column.cast(pa.string())
-    elif types.is_date(kind):
-        printed = _quoted(column.cast(pa.string()))
-    elif types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"):
-        printed = _quoted(_iso(column))
-    else:
-        return None
-    texts: list[bytes] = pc.fill_null(printed, "null").cast(pa.binary()).to_pylist()
-    return texts
-
-
-def same_rows(before: Any, after: Any) -> list[bool]:
-    """For each row of two columns whether the value is the same; null is the same as null."""
-    if before.type != after.type:
-        return [False] * len(after)
-    if types.is_float64(before.type):
-        before, after = before.view(pa.int64()), after.view(pa.int64())  # tells -0.0 from 0.0
-    if types.is_nested(before.type) or types.is_floating(before.type):
-        return [repr(one) == repr(other) for one, other in zip(before.to_pylist(), after.to_pylist(), strict=True)]
-    both_null = pc.and_(pc.is_null(before), pc.is_null(after))
-    same: list[bool] = pc.or_(both_null, pc.fill_null(pc.equal(before, after), False)).to_pylist()
-    return same
-
-
-def _iso(column: Any) -> Any:
-    """`2024-05-06T07:08:09.123456Z`; a fraction of zero is left out, as Python does."""
-    printed = pc.replace_substring(column.cast(pa.string()), " ", "T")
-    return pc.replace_substring(printed, ".000000", "")
-
-
-def _quoted(printed: Any) -> Any:
-    return pc.binary_join_element_wise('"', printed, '"', "")
-
 
 # A dataclass could hide a NaN, which orjson would write as null.
 _AS_GIVEN = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _LARGEST = (1 << 64) - 1
 _SMALLEST = -(1 << 63)
 
-
-class Unwritable(TypeError):
-    """A value that JSON cannot hold: bytes, NaN, infinity, half a surrogate pair, an object of a program's own."""
+_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def write(value: Any) -> bytes:
@@ -86,6 +32,19 @@ def write(value: Any) -> bytes:
     if b"null" in text and value is not None and not _is_finite(value):
         raise Unwritable("NaN and infinity have no place in JSON")
     return text
+
+
+def write_column(values: Sequence[Any]) -> tuple[list[bytes], dict[int, Unwritable]]:
+    """The JSON texts of a column's values, and which rows cannot be written; their texts are empty."""
+    try:
+        # Many small texts are dear; one large one, cut up, is cheap.
+        return list(map(bytes, _ELEMENTS.decode(write(list(values))))), {}
+    except (Unwritable, RecursionError):
+        return _written_one_by_one(values)
+
+
+class Unwritable(TypeError):
+    """A value that JSON cannot hold: bytes, NaN, infinity, half a surrogate pair, an object of a program's own."""
 
 
 def _written_slowly(value: Any, error: TypeError) -> bytes:
@@ -107,19 +66,12 @@ def _other(value: Any) -> Any:
     if isinstance(value, float):
         return float(value)  # numpy's
     if isinstance(value, datetime) and value == value:  # pandas' NaT is a datetime that is not itself
-        return iso(value)
+        return _iso(value)
     if isinstance(value, date | time) and not isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
         raise Unwritable("bytes have no place in JSON; decode them, or encode them as base64")
     raise Unwritable(f"{type(value).__qualname__} has no place in JSON")
-
-
-def iso(value: datetime) -> str:
-    """A time in UTC with `Z`; one without a zone is written without one."""
-    if value.tzinfo is None:
-        return value.isoformat()
-    return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def _with_ready_ints(value: Any) -> Any:
@@ -130,6 +82,13 @@ def _with_ready_ints(value: Any) -> Any:
     if type(value) is int and not _SMALLEST <= value <= _LARGEST:
         return orjson.Fragment(format(Decimal(value), "f"))
     return value
+
+
+def _iso(value: datetime) -> str:
+    """A time in UTC with `Z`; one without a zone is written without one."""
+    if value.tzinfo is None:
+        return value.isoformat()
+    return value.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
 
 
 def _is_finite(value: Any) -> bool:
@@ -145,22 +104,6 @@ def _is_finite(value: Any) -> bool:
     return True
 
 
-def write_column(column: pa.Array | Sequence[Any]) -> tuple[list[bytes], dict[int, Unwritable]]:
-    """The JSON texts of a column's values, and which rows cannot be written; their texts are empty."""
-    pass
-
-    if is_arrow(column):
-        ready = ready_texts(column)
-        if ready is not None:
-            return ready, {}
-        column = python_values(column)
-    try:
-        # Many small texts are dear; one large one, cut up, is cheap.
-        return list(map(bytes, _ELEMENTS.decode(write(list(column))))), {}
-    except (Unwritable, RecursionError):
-        return _written_one_by_one(column)
-
-
 def _written_one_by_one(values: Iterable[Any]) -> tuple[list[bytes], dict[int, Unwritable]]:
     texts, errors = [], {}
     for row, value in enumerate(values):
@@ -170,6 +113,3 @@ def _written_one_by_one(values: Iterable[Any]) -> tuple[list[bytes], dict[int, U
             texts.append(b"")
             errors[row] = error
     return texts, errors
-
-
-_ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])

@@ -1,1 +1,1 @@
-"""What a flow is declared of; no Spark."""
+"""The declared graph of a flow: nodes, sources, state and stages. Loads no Spark."""

@@ -1,8 +1,7 @@
-"""What a flow is made of: sources, steps and outputs. Each is a value that knows its inputs; `Flow` makes them.
+"""The nodes of a flow: sources, steps and outputs. Each is a value that knows its inputs; `Flow` makes them.
 
-What a step takes of all that comes to it: by topic, by type, or everything.
-
-A step at the end of an upload, as the flow file declares it. The flow only keeps it.
+An `InputFilter` says which topics and types a step accepts. A `ClosingStep` runs at the end of an upload; the flow only
+keeps it.
 """
 
 from __future__ import annotations
@@ -17,37 +16,12 @@ from towpath.flow.documents.schema import Schema
 from towpath.flow.graph.stateful_nodes import ColumnJoin, Dedupe, Join, StatefulStep
 from towpath.flow.sinks.sink import Sink
 
-
-@dataclass(frozen=True, eq=False, slots=True)
-class ClosingStep:
-    """A function from DataFrames to a DataFrame, run once for each upload of a stream. Called, it is that function."""
-
-    stream: str
-    name: str
-    result: str  # the query that gets its rows
-    collected: tuple[str, ...]  # the names whose rows it is given, in the order of its parameters
-    function: Callable[..., Any] = field(repr=False)
-    order_by: tuple[str, ...] = ()  # columns; none: all of them
-    columns: tuple[str, ...] | None = None  # of its CSV
-
-    def __call__(self, *frames: Any) -> Any:
-        return self.function(*frames)
-
-
-def names(what: str, said: Iterable[str] | str) -> tuple[str, ...]:
-    """One name or several, each once."""
-    found = (said,) if isinstance(said, str) else tuple(said)
-    if not all(found) or len(set(found)) < len(found):
-        raise BadFlow(f"{what} is one name or several, each once, not {said!r}")
-    return found
-
-
 TYPE_FIELD = "type"
 
 
 @dataclass(frozen=True, slots=True)
 class InputFilter:
-    """The topics and types that a step takes; None: all of them. What it does not take is filtered by it.
+    """Which topics and types a step accepts; None: all of them. What it does not accept is filtered by it.
 
     The type is the text in one field of the document that comes to the step. Without that field, or with anything but
     text in it, a document is of no type.
@@ -66,7 +40,7 @@ class InputFilter:
         return self.topics is None and self.types is None
 
     def has(self, topic: str, document: Mapping[str, Any]) -> bool:
-        """Whether the step takes this document of a record of this topic."""
+        """Whether the step accepts this document of a record of this topic."""
         if self.topics is not None and topic not in self.topics:
             return False
         if self.types is None:
@@ -79,15 +53,6 @@ class InputFilter:
 
 
 EVERYTHING = InputFilter()
-
-
-def _named(step: str, option: str, names: Iterable[str] | None) -> frozenset[str] | None:
-    if names is None:
-        return None
-    named = frozenset() if isinstance(names, str) else frozenset(names)
-    if not named or not all(isinstance(name, str) for name in named):
-        raise BadFlow(f'step {step!r}: {option}= is one or several names: {option}=("a", "b"), not {names!r}')
-    return named
 
 
 class Expectation(NamedTuple):
@@ -129,9 +94,19 @@ class Source:
         return any(rule is not None for rule in (self.dedupe, self.stateful, self.join))
 
 
+class _Callable:
+    """A node that is made of a user's function. Called, it is that function."""
+
+    __slots__ = ()
+    function: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
-class Step:
-    """A function from a DataFrame to a DataFrame: runs inside the JVM. Called, it is that function."""
+class Step(_Callable):
+    """A function from a DataFrame to a DataFrame: runs inside the JVM."""
 
     name: str
     inputs: tuple[Node, ...]
@@ -140,13 +115,10 @@ class Step:
     takes: InputFilter = EVERYTHING
     deterministic: bool | None = None  # None: not said, Spark is asked
 
-    def __call__(self, *frames: Any) -> Any:
-        return self.function(*frames)
-
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Each:
-    """A Python function from one document to none, one or several. Called, it is that function."""
+class Each(_Callable):
+    """A Python function from one document to none, one or several."""
 
     name: str
     inputs: tuple[Node, ...]
@@ -155,16 +127,13 @@ class Each:
     wants_record: bool = False
     effects: bool = False
     takes: InputFilter = EVERYTHING
-    deterministic: bool | None = None  # None: not said, so nobody relies on it
+    deterministic: bool | None = None  # None: not said, so it is not relied on
     outputs: tuple[str, ...] = ()  # names, where it gives a dict of documents by name
-
-    def __call__(self, *arguments: Any) -> Any:
-        return self.function(*arguments)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Fork:
-    """A function from a DataFrame to several, by name. Called, it is that function."""
+class Fork(_Callable):
+    """A function from a DataFrame to several, by name."""
 
     name: str
     inputs: tuple[Node, ...]
@@ -172,9 +141,6 @@ class Fork:
     outputs: tuple[str, ...]
     takes: InputFilter = EVERYTHING
     deterministic: bool | None = None  # None: not said, Spark is asked
-
-    def __call__(self, *frames: Any) -> Any:
-        return self.function(*frames)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -199,7 +165,7 @@ class AnyOf:
 
 
 class Forked:
-    """What a forking step is to whoever goes on from it: its branches by name, `sizes["big"]`, or in their order."""
+    """A step with several outputs, as the flow file goes on from it: branches by name, `sizes["big"]`, or in order."""
 
     def __init__(self, fork: Fork | Each, branches: Sequence[Branch]) -> None:
         self.fork = fork
@@ -238,16 +204,31 @@ class Output:
 Node: TypeAlias = Source | Step | Each | Fork | Branch | AnyOf
 
 
-def sources_of(nodes: Sequence[Node | Output]) -> list[Source]:
-    """The sources that these are made from, each once, in the order in which they are met."""
-    found: dict[int, Source] = {}
+@dataclass(frozen=True, eq=False, slots=True)
+class ClosingStep(_Callable):
+    """A function from DataFrames to a DataFrame, run once for each upload of a stream."""
 
-    def visit(node: Node | Output) -> None:
-        if isinstance(node, Source):
-            found.setdefault(id(node), node)
-        for above in node.inputs:
-            visit(above)
+    stream: str
+    name: str
+    result: str  # the query that gets its rows
+    collected: tuple[str, ...]  # the names whose rows it is given, in the order of its parameters
+    function: Callable[..., Any] = field(repr=False)
+    order_by: tuple[str, ...] = ()  # columns; none: all of them
+    columns: tuple[str, ...] | None = None  # of its CSV
 
-    for node in nodes:
-        visit(node)
-    return list(found.values())
+
+def names(what: str, said: Iterable[str] | str) -> tuple[str, ...]:
+    """One name or several, each once."""
+    found = (said,) if isinstance(said, str) else tuple(said)
+    if not all(found) or len(set(found)) < len(found):
+        raise BadFlow(f"{what} is one name or several, each once, not {said!r}")
+    return found
+
+
+def _named(step: str, option: str, names: Iterable[str] | None) -> frozenset[str] | None:
+    if names is None:
+        return None
+    named = frozenset() if isinstance(names, str) else frozenset(names)
+    if not named or not all(isinstance(name, str) for name in named):
+        raise BadFlow(f'step {step!r}: {option}= is one or several names: {option}=("a", "b"), not {names!r}')
+    return named

@@ -1,6 +1,6 @@
 """What a flow reads: records of topics, as they are, joined with others, or with a state of their key.
 
-`topic("clicks")` in a flow file: a source where it is read, a sink where it is loaded.
+`topic("clicks")` in a flow file is a `TopicReference`: a source where it is read, a sink where it is loaded.
 """
 
 from __future__ import annotations
@@ -29,6 +29,20 @@ from towpath.flow.graph.stateful_nodes import (
 from towpath.flow.sinks.sink import Sink
 from towpath.flow.sinks.template import Template
 
+SchemaLike = Any  # DDL text, StructType or JSON Schema
+
+
+def topic(
+    *names: str, key: str | None = None, partitions: int | None = None, dedupe: Dedupe | None = None
+) -> TopicReference:
+    """Topics to read from, or a topic to load to (`key`: a template; `partitions`: make it when it is not there).
+
+    `dedupe`, of topics that are read: drop what a sender has sent before.
+    """
+    if not names or len(set(names)) != len(names):
+        raise BadFlow(f"topic() takes one or several different names, not {names!r}")
+    return TopicReference(names, key, partitions, dedupe)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicReference:
@@ -54,29 +68,6 @@ class TopicReference:
         if self.dedupe is not None:
             raise BadFlow(f"topic {self.names[0]!r}: dedupe= is for topics that are read")
         return TopicSink(self.names[0], key=self.key, partitions=self.partitions)
-
-
-def topic(
-    *names: str, key: str | None = None, partitions: int | None = None, dedupe: Dedupe | None = None
-) -> TopicReference:
-    """Topics to read from, or a topic to load to (`key`: a template; `partitions`: make it when it is not there).
-
-    `dedupe`, of topics that are read: drop what a sender has sent before.
-    """
-    if not names or len(set(names)) != len(names):
-        raise BadFlow(f"topic() takes one or several different names, not {names!r}")
-    return TopicReference(names, key, partitions, dedupe)
-
-
-SchemaLike = Any  # DDL text, StructType or JSON Schema
-
-
-class ReadOptions(NamedTuple):
-    """How the text of records is read."""
-
-    schema: SchemaLike = None
-    extra: Extra = "keep"
-    duplicates: Duplicates = "refuse"
 
 
 class Sources:
@@ -205,6 +196,14 @@ class Sources:
         if name not in taken:
             return name
         raise BadFlow(f"flow {self.name!r} has two steps named {name!r}; give one another name=")
+
+
+class ReadOptions(NamedTuple):
+    """How the text of records is read."""
+
+    schema: SchemaLike = None
+    extra: Extra = "keep"
+    duplicates: Duplicates = "refuse"
 
 
 def _one_topic_each(inputs: Mapping[str, TopicReference]) -> tuple[tuple[str, str], ...]:

@@ -1,10 +1,8 @@
-"""The graph of a flow: checked, cut into stages, drawn. Pure.
+"""The stages of a flow: its graph checked and cut, the shape of each stage as JSON, and a chart of all of them. Pure.
 
-The shape of a stage as JSON: what is kept in its row and compared with the next run's. Pure.
-
-What a function does is not in it: whoever changes that says so with another `Flow(version=…)`.
-
-A flow as a chart for mermaid: topics, steps and sinks. From the shapes of its stages, so without its code. Pure.
+A shape is kept in the row of its stage and compared with that of the next run; the chart is drawn from shapes alone,
+so it needs none of the flow's code. What a function does is not in a shape; to announce such a change, give the flow
+another `version`.
 """
 
 from __future__ import annotations
@@ -20,76 +18,13 @@ import orjson
 from towpath.errors import BadFlow
 from towpath.flow.delivery.ids import Strategy
 from towpath.flow.documents.schema import Schema
-from towpath.flow.graph.nodes import Each, Node, Output, Source, sources_of
+from towpath.flow.graph.nodes import Each, Node, Output, Source
 from towpath.flow.sinks.sink import takes_once
-
-
-def shape_of(stage: Stage) -> dict[str, Any]:
-    """What is read, by which steps, into what, and what is promised about it."""
-    return {
-        "topics": list(stage.topics),
-        "called": stage.called,
-        "delivery": str(stage.delivery),
-        "steps": [_step(node) for node in stage.nodes],
-        "outputs": [_output(output) for output in stage.outputs],
-    }
-
-
-def _step(node: Node) -> dict[str, Any]:
-    takes = getattr(node, "takes", None)
-    said = {
-        "name": node.name,
-        "kind": type(node).__name__.lower(),
-        "inputs": [above.name for above in node.inputs],
-        "expectations": dict(getattr(node, "expectations", ())),
-        "takes": "" if takes is None else str(takes),
-        "deterministic": getattr(node, "deterministic", None),
-    }
-    return {**said, **_source(node)} if isinstance(node, Source) else said
-
-
-def _source(source: Source) -> dict[str, Any]:
-    schema = source.schema
-    return {
-        "topics": list(source.topics),
-        "duplicates": source.duplicates,
-        "dedupe": _dedupe(source),
-        "stateful": None if source.stateful is None else str(source.stateful),
-        "join": None if source.join is None else str(source.join),
-        "extra": None if schema is None else schema.extra,
-        "columns": None if schema is None else _columns(schema),
-        "rules": None if schema is None or schema.rules is None else _digest(schema.rules.schema),
-    }
-
-
-def _dedupe(source: Source) -> Any:
-    if source.dedupes:
-        return {topic: str(dedupe) for topic, dedupe in source.dedupes.items()}
-    return None if source.dedupe is None else str(source.dedupe)
-
-
-def _columns(schema: Schema) -> dict[str, str]:
-    return {field.name: field.kind.ddl + ("" if field.nullable else " not null") for field in schema.struct.fields}
-
-
-def _output(output: Output) -> dict[str, Any]:
-    sink = output.sink
-    return {
-        "name": output.name,
-        "called": output.called,
-        "input": output.input.name,
-        "sink": str(sink),
-        "id": None if sink.id is None else sink.id.text,
-    }
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What is read and loaded together: one Spark query, one position, one pilot.
+    """What is read and loaded together: one Spark query, one position, one state machine.
 
     All that is kept of it goes by `name`, the one under which it began.
     """
@@ -116,12 +51,21 @@ class Stage:
         return any(source.is_stateful for source in self.sources)
 
     def topology(self) -> dict[str, Any]:
-        """The shape, as it is compared with that of the last run."""
-        return shape_of(self)
+        """The shape: what is read, by which steps, into what, and what is promised about it."""
+        return {
+            "topics": list(self.topics),
+            "called": self.called,
+            "delivery": str(self.delivery),
+            "steps": [_node_shape(node) for node in self.nodes],
+            "outputs": [_output_shape(output) for output in self.outputs],
+        }
 
     def fingerprint(self) -> str:
         text = json.dumps(self.topology(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+Shape = Mapping[str, Any]
 
 
 def checked_stages(
@@ -154,6 +98,24 @@ def checked_stages(
         called = "+".join(sorted({name for source in sources for name in source.topics}))
         stages.append(Stage(called, sources, ordered, loads, called, delivery))
     return sorted(_with_first_names(flow, stages, names_before or {}), key=lambda stage: stage.name)
+
+
+def mermaid(shapes: Sequence[Shape]) -> str:
+    """All stages in one chart for mermaid: topics, steps and sinks. A shape is what `Stage.topology` gives."""
+    lines = ["flowchart LR"]
+    for number, shape in enumerate(shapes):
+        lines += _chart_lines(f"s{number}", shape)
+    return "\n".join(lines)
+
+
+# How each kind of node looks; a step where the kind is another one.
+_LOOKS = {
+    "source": "[/{}/]",
+    "each": "([{}])",
+    "fork": "{{{{{}}}}}",
+    "branch": "{{{{{}}}}}",
+    "anyof": "{{{{{}}}}}",
+}
 
 
 def _with_first_names(flow: str, stages: Sequence[Stage], names_before: Mapping[str, str]) -> list[Stage]:
@@ -204,7 +166,7 @@ def _groups(nodes: Sequence[Node], outputs: Sequence[Output]) -> list[list[Node]
             name = leader[name]
         return name
 
-    topics_of = {id(node): [name for source in sources_of([node]) for name in source.topics] for node in nodes}
+    topics_of = {id(node): [name for source in _sources_of(node) for name in source.topics] for node in nodes}
     for node in nodes:
         first, *others = topics_of[id(node)]
         for other in others:
@@ -215,32 +177,73 @@ def _groups(nodes: Sequence[Node], outputs: Sequence[Output]) -> list[list[Node]
     return list(groups.values())
 
 
-def mermaid(stages: Sequence[Stage]) -> str:
-    """The flow as a mermaid chart: topics, steps and sinks."""
-    return shape_mermaid([stage.topology() for stage in stages])
+def _sources_of(node: Node) -> list[Source]:
+    """The sources that a node is made from, each once, in the order in which they are met."""
+    found: dict[int, Source] = {}
+
+    def visit(node: Node) -> None:
+        if isinstance(node, Source):
+            found.setdefault(id(node), node)
+        for above in node.inputs:
+            visit(above)
+
+    visit(node)
+    return list(found.values())
 
 
-Shape = Mapping[str, Any]
-
-# How each kind of node looks; a step where the kind is another one.
-_LOOKS = {
-    "source": "[/{}/]",
-    "each": "([{}])",
-    "fork": "{{{{{}}}}}",
-    "branch": "{{{{{}}}}}",
-    "anyof": "{{{{{}}}}}",
-}
-
-
-def shape_mermaid(shapes: Sequence[Shape]) -> str:
-    """All stages in one chart. A shape is what `shape_of` gives, and what the row of a stage keeps."""
-    lines = ["flowchart LR"]
-    for number, shape in enumerate(shapes):
-        lines += _stage(f"s{number}", shape)
-    return "\n".join(lines)
+def _node_shape(node: Node) -> dict[str, Any]:
+    takes = getattr(node, "takes", None)
+    said = {
+        "name": node.name,
+        "kind": type(node).__name__.lower(),
+        "inputs": [above.name for above in node.inputs],
+        "expectations": dict(getattr(node, "expectations", ())),
+        "takes": "" if takes is None else str(takes),
+        "deterministic": getattr(node, "deterministic", None),
+    }
+    return {**said, **_source_shape(node)} if isinstance(node, Source) else said
 
 
-def _stage(prefix: str, shape: Shape) -> Iterator[str]:
+def _source_shape(source: Source) -> dict[str, Any]:
+    schema = source.schema
+    return {
+        "topics": list(source.topics),
+        "duplicates": source.duplicates,
+        "dedupe": _dedupe(source),
+        "stateful": None if source.stateful is None else str(source.stateful),
+        "join": None if source.join is None else str(source.join),
+        "extra": None if schema is None else schema.extra,
+        "columns": None if schema is None else _columns(schema),
+        "rules": None if schema is None or schema.rules is None else _digest(schema.rules.schema),
+    }
+
+
+def _dedupe(source: Source) -> Any:
+    if source.dedupes:
+        return {topic: str(dedupe) for topic, dedupe in source.dedupes.items()}
+    return None if source.dedupe is None else str(source.dedupe)
+
+
+def _columns(schema: Schema) -> dict[str, str]:
+    return {field.name: field.kind.ddl + ("" if field.nullable else " not null") for field in schema.struct.fields}
+
+
+def _output_shape(output: Output) -> dict[str, Any]:
+    sink = output.sink
+    return {
+        "name": output.name,
+        "called": output.called,
+        "input": output.input.name,
+        "sink": str(sink),
+        "id": None if sink.id is None else sink.id.text,
+    }
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def _chart_lines(prefix: str, shape: Shape) -> Iterator[str]:
     steps: Sequence[Shape] = shape.get("steps", ())
     ids = {step["name"]: f"{prefix}n{at}" for at, step in enumerate(steps)}
     for step in steps:

@@ -1,14 +1,9 @@
-"""Parts of a record by which it is known again: a header, the key, a field of its document.
+"""What a flow file says about state: parts of a record, deduplication, stateful steps, and joins.
 
-Workers take them from whole columns (`parts`), the audit from single records, with the same answers.
-
-What a flow says about duplicates from outside: by what senders and their numbers are known.
-
-A user's function that remembers: called with one document at a time and the state of its key.
-
-What a flow says about a join by position: which topics, under which names, and by what key.
-
-What a flow says about a join on columns: which topics, by which fields, and how far apart in time.
+A `RecordPart` (a header, the key, a field of the document) is that by which a record is known again. `Dedupe` says by
+which sender and number duplicates are known, `StatefulStep` which function remembers, `Join` which topics are joined by
+position, and `ColumnJoin` which are joined by fields, and how far apart in time. `flow/stateful` does the work; nothing
+here needs Spark.
 """
 
 from __future__ import annotations
@@ -27,6 +22,15 @@ from towpath.log.record import Record
 
 _NUMBER = re.compile(rb"-?[0-9]{1,18}")
 _PATH = re.compile(r"\$(?:\.[^.\[\]*]+)+")
+
+Late = Literal["error", "drop", "take"]
+Missing = Literal["take", "error"]
+Unmatched = Literal["wait", "deliver", "error"]  # of a join by position
+UnmatchedRule = Literal["drop", "deliver", "error"]  # of a join on columns
+WINDOW = 1_000
+LAST_MS = 253_402_300_799_999  # of the year 9999
+LATE_S = 600.0
+MOST_PER_KEY = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,9 @@ class FieldPart:
 
 
 RecordPart: TypeAlias = HeaderPart | KeyPart | FieldPart
+Columns = RecordPart | Sequence[RecordPart]
+On = Columns | Mapping[str, Columns]  # by input
+Time = RecordPart | Mapping[str, RecordPart | None]
 
 
 def header(name: str) -> HeaderPart:
@@ -76,49 +83,6 @@ def field(path: str) -> FieldPart:
     if not _PATH.fullmatch(full):
         raise BadFlow(f"field({path!r}) is not a name, nor a path of names like $.meta.sender")
     return FieldPart(tuple(full.split(".")[1:]))
-
-
-def part_of(record: Record, part: RecordPart) -> bytes | None:
-    """The same of a single record."""
-    match part:
-        case KeyPart():
-            return record.key
-        case HeaderPart(name):
-            values = [value for key, value in record.headers if key == name]
-            return values[-1] if values else None
-        case FieldPart(names):
-            return field_of(document_of(record.value), names)
-
-
-def whole_number(text: bytes | None) -> int | None:
-    """None for what is no whole number that fits 60 bits."""
-    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
-
-
-def document_of(value: bytes | None) -> Any:
-    """None for what is no JSON: that it is none, reading it will tell."""
-    try:
-        return None if value is None else orjson.loads(value)
-    except orjson.JSONDecodeError:
-        return None
-
-
-def field_of(document: Any, names: Sequence[str]) -> bytes | None:
-    for name in names:
-        if not isinstance(document, Mapping) or name not in document:
-            return None
-        document = document[name]
-    match document:
-        case str():
-            return document.encode()
-        case bool() | int():
-            return orjson.dumps(document)
-    return None
-
-
-Late = Literal["error", "drop", "take"]
-Missing = Literal["take", "error"]
-WINDOW = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +127,39 @@ class Dedupe:
         )
 
 
-LAST_MS = 253_402_300_799_999  # of the year 9999
+@dataclass(frozen=True, eq=False, slots=True)
+class StatefulStep:
+    """The function and the part of a record by which it has a state; `expire_s` after its last record that is gone.
+
+    `on_wake` is called with the state of a key and the moment when the time has come that the function has asked for.
+    """
+
+    name: str
+    function: Callable[..., Any] = dataclasses_field(repr=False)
+    key: RecordPart
+    expire_s: float | None = None
+    on_wake: Callable[..., Any] | None = dataclasses_field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.key, RecordPart):
+            raise BadFlow(f"stateful {self.name!r}: key is header(…), key() or field(…), not {self.key!r}")
+        if self.expire_s is not None and not self.expire_s > 0:
+            raise BadFlow(f"stateful {self.name!r}: expire_s must be above 0, not {self.expire_s!r}")
+        if len(inspect.signature(self.function).parameters) not in (2, 3):
+            raise BadFlow(f"stateful {self.name!r}: the function takes a document and a state, and perhaps the moment")
+        if self.on_wake is not None and len(inspect.signature(self.on_wake).parameters) != 2:
+            raise BadFlow(f"stateful {self.name!r}: on_wake takes a state and the moment")
+        if self.on_wake is not None and not self.wants_moment:
+            raise BadFlow(f"stateful {self.name!r}: nobody asks to be woken; the function needs the moment for that")
+
+    @property
+    def wants_moment(self) -> bool:
+        return len(inspect.signature(self.function).parameters) == 3
+
+    def __str__(self) -> str:
+        expires = "" if self.expire_s is None else f", expires after {self.expire_s:g} s"
+        wakes = "" if self.on_wake is None else ", wakes"
+        return f"state of {self.key}{expires}{wakes}"
 
 
 @dataclass(slots=True)
@@ -207,46 +203,24 @@ class Moment:
         self.next_ms = None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class StatefulStep:
-    """The function and the part of a record by which it has a state; `expire_s` after its last record that is gone.
+class _Inputs:
+    """The inputs of a join."""
 
-    `on_wake` is called with the state of a key and the moment when the time has come that the function has asked for.
-    """
-
-    name: str
-    function: Callable[..., Any] = dataclasses_field(repr=False)
-    key: RecordPart
-    expire_s: float | None = None
-    on_wake: Callable[..., Any] | None = dataclasses_field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.key, RecordPart):
-            raise BadFlow(f"stateful {self.name!r}: key is header(…), key() or field(…), not {self.key!r}")
-        if self.expire_s is not None and not self.expire_s > 0:
-            raise BadFlow(f"stateful {self.name!r}: expire_s must be above 0, not {self.expire_s!r}")
-        if len(inspect.signature(self.function).parameters) not in (2, 3):
-            raise BadFlow(f"stateful {self.name!r}: the function takes a document and a state, and perhaps the moment")
-        if self.on_wake is not None and len(inspect.signature(self.on_wake).parameters) != 2:
-            raise BadFlow(f"stateful {self.name!r}: on_wake takes a state and the moment")
-        if self.on_wake is not None and not self.wants_moment:
-            raise BadFlow(f"stateful {self.name!r}: nobody asks to be woken; the function needs the moment for that")
+    __slots__ = ()
+    inputs: tuple[tuple[str, str], ...]  # name and topic
 
     @property
-    def wants_moment(self) -> bool:
-        return len(inspect.signature(self.function).parameters) == 3
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.inputs)
 
-    def __str__(self) -> str:
-        expires = "" if self.expire_s is None else f", expires after {self.expire_s:g} s"
-        wakes = "" if self.on_wake is None else ", wakes"
-        return f"state of {self.key}{expires}{wakes}"
-
-
-Unmatched = Literal["wait", "deliver", "error"]
+    @property
+    def places(self) -> Mapping[str, int]:
+        """The place of each topic among the inputs."""
+        return {topic: at for at, (_, topic) in enumerate(self.inputs)}
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class Join(_Inputs):
     """The k-th record of each input together, over the whole topic or for each key.
 
     What comes out is one document with the documents of the inputs under their names. It is the record that has
@@ -276,15 +250,6 @@ class Join:
             raise BadFlow('join: wait_s= is how long, unmatched="deliver" or "error" is what then: say both, or none')
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.inputs)
-
-    @property
-    def places(self) -> Mapping[str, int]:
-        """The place of each topic among the inputs."""
-        return {topic: at for at, (_, topic) in enumerate(self.inputs)}
-
-    @property
     def kept(self) -> str:
         """What of it decides which state there is."""
         named = ", ".join(f"{name} {topic}" for name, topic in self.inputs)
@@ -294,16 +259,8 @@ class Join:
         return self.kept + ("" if self.wait_s is None else f", {self.unmatched} after {self.wait_s:g} s")
 
 
-UnmatchedRule = Literal["drop", "deliver", "error"]
-Columns = RecordPart | Sequence[RecordPart]
-On = Columns | Mapping[str, Columns]  # by input
-Time = RecordPart | Mapping[str, RecordPart | None]
-LATE_S = 600.0
-MOST_PER_KEY = 10_000
-
-
 @dataclass(frozen=True, slots=True)
-class ColumnJoin:
+class ColumnJoin(_Inputs):
     """Every record of one input with every record of the other that has equal columns and is near enough in time.
 
     `time`: None is the timestamp of the record. `late`: what becomes of a record that is behind the watermark when it
@@ -360,15 +317,6 @@ class ColumnJoin:
             raise BadFlow(f"join: most_per_key counts records, from 1 on, not {self.most_per_key!r}")
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.inputs)
-
-    @property
-    def places(self) -> Mapping[str, int]:
-        """The place of each topic among the inputs."""
-        return {topic: at for at, (_, topic) in enumerate(self.inputs)}
-
-    @property
     def kept(self) -> str:
         """What the state is about. Limits may change: what is kept stays what it was."""
         sides = [
@@ -382,6 +330,44 @@ class ColumnJoin:
             f"{self.kept}; within {self.within_ms / 1000:g} s, late after {self.late_ms / 1000:g} s: {self.late}, "
             f"unmatched {'/'.join(self.unmatched)}, at most {self.most_per_key} of a key"
         )
+
+
+def part_of(record: Record, part: RecordPart) -> bytes | None:
+    """That part of a single record. Workers take it from whole columns, with the same answers."""
+    match part:
+        case KeyPart():
+            return record.key
+        case HeaderPart(name):
+            values = [value for key, value in record.headers if key == name]
+            return values[-1] if values else None
+        case FieldPart(names):
+            return field_of(document_of(record.value), names)
+
+
+def whole_number(text: bytes | None) -> int | None:
+    """None for what is no whole number that fits 60 bits."""
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
+
+
+def document_of(value: bytes | None) -> Any:
+    """None for what is no JSON; reading the record reports that."""
+    try:
+        return None if value is None else orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def field_of(document: Any, names: Sequence[str]) -> bytes | None:
+    for name in names:
+        if not isinstance(document, Mapping) or name not in document:
+            return None
+        document = document[name]
+    match document:
+        case str():
+            return document.encode()
+        case bool() | int():
+            return orjson.dumps(document)
+    return None
 
 
 def _by_input(names: tuple[str, ...], what: str, said: Any) -> list[Any]:

@@ -1,13 +1,11 @@
-"""What a plan asks of DataFrames, and does with them.
+"""What a plan asks of DataFrames and does with them: their operations and columns, expectations, filters of steps, and
+several DataFrames made one.
 
-What a node gives while a plan is put together.
+`PlanRows` is what a node gives while a plan is put together.
 
-What a DataFrame step takes: its rows, by topic and by type.
-
-Several DataFrames made one: the branches of a stage before they are loaded, and alternatives before a step.
-
-All rows of an input, of whatever branch, must meet in one task: it is delivered as a whole, or fails as a whole. Each
-branch keeps its columns in a struct of its own, so that nothing is converted and none is taken for another's.
+All rows of an input, of whatever branch, must meet in one task: it is delivered as a whole, or fails as a whole
+(`pack_branches`). Each branch keeps its columns in a struct of its own, so that nothing is converted and none is taken
+for another's.
 """
 
 from __future__ import annotations
@@ -40,88 +38,7 @@ ROW_BY_ROW = frozenset(
     | {"StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation", "RelationV2", "DataSourceV2Relation"}
 )
 
-
-def with_set_headers(records: DataFrame) -> DataFrame:
-    """The records with an empty list of headers where they have none.
-
-    For each row that Spark adds to an Arrow batch it asks how large the batch is, and Arrow's lists then go through
-    all rows since the last one that is set: with none set that is quadratic, and costs more than all the rest.
-    """
-    empty = F.array().cast(records.schema["headers"].dataType)
-    return records.withColumn("headers", F.coalesce("headers", empty))
-
-
-def only(frame: DataFrame, names: Sequence[str], has_unmet: bool) -> DataFrame:
-    return frame.select(*(F.col(f"`{name}`") for name in names), RECORD, *([UNMET] if has_unmet else []))
-
-
-def operations(frame: DataFrame) -> set[str]:
-    """The kinds of operations of which the frame is made."""
-    return {node.nodeName() for node in _nodes(frame._jdf.queryExecution().analyzed())}
-
-
-def nothing(rows: Iterable[Any]) -> None:
-    for _ in rows:
-        pass
-
-
-def together(frame: DataFrame, buckets: int) -> DataFrame:
-    """The rows of each input next to each other again: only so they can be numbered, and fail together.
-
-    An input has the same bucket on every attempt: Spark does not change a number that it was given.
-    """
-    input = [F.col(f"{RECORD}.{name}") for name in ("topic", "partition", "offset")]
-    return frame.repartition(buckets, *input).sortWithinPartitions(*input)
-
-
-def is_deterministic(before: DataFrame, after: DataFrame) -> bool:
-    """Whether what a step has made of a frame is the same however often it is done, as far as Spark can tell.
-
-    What is not row by row depends on the order of rows, or on other data; a function of the user's that is given whole
-    batches may do anything; and Spark takes the time of day for a constant, which it is for one job only.
-    """
-    plan = after._jdf.queryExecution().analyzed()
-    if not plan.deterministic() or not operations(after) <= ROW_BY_ROW:
-        return False
-    return count_of("MapInArrow", after) == count_of("MapInArrow", before) and not _expressions(plan) & CLOCKS
-
-
-def count_of(operation: str, frame: DataFrame) -> int:
-    """How often an operation is in the plan of a frame."""
-    return sum(node.nodeName() == operation for node in _nodes(frame._jdf.queryExecution().analyzed()))
-
-
-def _nodes(plan: Any) -> Iterator[Any]:
-    waiting = [plan]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        children = node.children()
-        waiting += [children.apply(at) for at in range(children.size())]
-
-
-def _expressions(plan: Any) -> set[str]:
-    """The kinds of expressions in a plan."""
-    found: set[str] = set()
-    for node in _nodes(plan):
-        roots = node.expressions()
-        for at in range(roots.size()):
-            found.update(each.getClass().getSimpleName() for each in _nodes(roots.apply(at)))
-    return found
-
-
-def identities(frame: DataFrame) -> dict[str, Any]:
-    """For each column the number by which Spark's plan knows it: the same number is the same values."""
-    output = frame._jdf.queryExecution().analyzed().output()
-    found: dict[str, Any] = {}
-    for at in range(output.size()):
-        attribute = output.apply(at)
-        found[attribute.name()] = attribute.exprId().id()
-    return found
-
-
-def spark_schema(schema: pa.Schema) -> Any:
-    return from_arrow_schema(schema, prefer_timestamp_ntz=False)
+_AT = "_at"  # where in its branch a row stands: their order must not depend on that of tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +66,22 @@ class PlanRows:
         return Columns(changed, fields - visible, None if self.only is None else self.only | changed, fields)
 
 
+def with_set_headers(records: DataFrame) -> DataFrame:
+    """The records with an empty list of headers where they have none.
+
+    For each row that Spark adds to an Arrow batch it asks how large the batch is, and Arrow's lists then go through
+    all rows since the last one that is set: with none set that is quadratic, and costs more than all the rest.
+    """
+    empty = F.array().cast(records.schema["headers"].dataType)
+    return records.withColumn("headers", F.coalesce("headers", empty))
+
+
 def columns_of(source: Source) -> pa.Schema:
     """What the records of a source become; none without a schema."""
-    return pa.schema([]) if source.schema is None else source.schema.arrow(nullable=True)
+    return pa.schema([]) if source.schema is None else source.schema.arrow()
 
 
-def expecting(rows: PlanRows, step: str, rules: Sequence[Expectation]) -> PlanRows:
+def mark_unmet(rows: PlanRows, step: str, rules: Sequence[Expectation]) -> PlanRows:
     """The rows with a column that names the expectations that they do not meet, if there are any rules."""
     if not rules:
         return rows
@@ -163,8 +90,8 @@ def expecting(rows: PlanRows, step: str, rules: Sequence[Expectation]) -> PlanRo
     return replace(rows, frame=rows.frame.withColumn(UNMET, unmet), unmet=step)
 
 
-def taken(frame: DataFrame, step: Step | Fork, reentry: str | None = None) -> DataFrame:
-    """The rows that the step takes. What has come back is of the topic in which it was read for the first time."""
+def filter_rows(frame: DataFrame, step: Step | Fork, reentry: str | None = None) -> DataFrame:
+    """The rows that the step accepts. What has come back is of the topic in which it was read for the first time."""
     takes = step.takes
     if takes.topics is not None:
         frame = frame.where(_topic(reentry).isin(sorted(takes.topics)))
@@ -172,15 +99,6 @@ def taken(frame: DataFrame, step: Step | Fork, reentry: str | None = None) -> Da
         check_types(frame, step)
         frame = frame.where(F.col(_quoted(takes.type_field)).isin(sorted(takes.types)))
     return frame
-
-
-def _topic(reentry: str | None) -> Column:
-    topic = F.col(f"{RECORD}.topic")
-    if reentry is None:
-        return topic
-    said = F.filter(f"{RECORD}.headers", lambda header: header["key"] == INPUT_TOPIC)
-    first = F.try_element_at(said, F.lit(-1))["value"].cast("string")
-    return F.when(topic == reentry, first).otherwise(topic)
 
 
 def check_types(frame: DataFrame, step: Step | Each | Fork) -> None:
@@ -199,14 +117,16 @@ def check_types(frame: DataFrame, step: Step | Each | Fork) -> None:
         )
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def group_inputs(frame: DataFrame, buckets: int, *order: str) -> DataFrame:
+    """The rows of each input next to each other, in this order: only so they can be numbered, and fail together.
+
+    An input has the same bucket on every attempt: Spark does not change a number that it was given.
+    """
+    input = [F.col(f"{RECORD}.{name}") for name in ("topic", "partition", "offset")]
+    return frame.repartition(buckets, *input).sortWithinPartitions(*input, *order)
 
 
-_AT = "_at"  # where in its branch a row stands: their order must not depend on that of tasks
-
-
-def packed(branches: Sequence[tuple[PlanRows, tuple[str, ...]]], buckets: int) -> DataFrame:
+def pack_branches(branches: Sequence[tuple[PlanRows, tuple[str, ...]]], buckets: int) -> DataFrame:
     """The rows of all branches with the columns that are named, those of an input together and in a fixed order."""
     structs = [_struct(rows.frame, names) for rows, names in branches]
     types = [struct.schema[OWN].dataType for struct in structs]
@@ -219,18 +139,10 @@ def packed(branches: Sequence[tuple[PlanRows, tuple[str, ...]]], buckets: int) -
         at = F.monotonically_increasing_id().alias(_AT)
         parts.append(struct.select(F.lit(number).alias(BRANCH), *own, RECORD, UNMET, at))
     union = reduce(lambda one, other: one.unionByName(other), parts)
-    input = [F.col(f"{RECORD}.{name}") for name in ("topic", "partition", "offset")]
-    return union.repartition(buckets, *input).sortWithinPartitions(*input, BRANCH, _AT).drop(_AT)
+    return group_inputs(union, buckets, BRANCH, _AT).drop(_AT)
 
 
-def _struct(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
-    # A struct must have a field; what has none is not looked at.
-    columns = [F.col(f"`{name}`") for name in names] or [F.lit(True).alias("_")]
-    unmet = F.col(UNMET) if UNMET in frame.columns else F.lit(None).cast("string").alias(UNMET)
-    return frame.select(F.struct(*columns).alias(OWN), RECORD, unmet)
-
-
-def united(step: str, inputs: Sequence[tuple[str, PlanRows]]) -> PlanRows:
+def unite_rows(step: str, inputs: Sequence[tuple[str, PlanRows]]) -> PlanRows:
     """The rows of several nodes for one step; a column that one of them does not have is null in its rows."""
     types: dict[str, tuple[str, str]] = {}
     for name, rows in inputs:
@@ -274,4 +186,89 @@ def own_rows(frame: DataFrame, number: int, source: Source, only: frozenset[str]
     own = frame.where(F.col(f"{OWN}{number}").isNotNull())
     fields = frozenset(names)
     rows = PlanRows(own.select(*(f"{OWN}{number}.`{name}`" for name in names), RECORD), None, fields, fields, only)
-    return expecting(rows, source.name, source.expectations)
+    return mark_unmet(rows, source.name, source.expectations)
+
+
+def select_columns(frame: DataFrame, names: Sequence[str], has_unmet: bool) -> DataFrame:
+    return frame.select(*(F.col(f"`{name}`") for name in names), RECORD, *([UNMET] if has_unmet else []))
+
+
+def operations(frame: DataFrame) -> set[str]:
+    """The kinds of operations of which the frame is made."""
+    return {node.nodeName() for node in _nodes(frame._jdf.queryExecution().analyzed())}
+
+
+def is_deterministic(before: DataFrame, after: DataFrame) -> bool:
+    """Whether what a step has made of a frame is the same however often it is done, as far as Spark can tell.
+
+    What is not row by row depends on the order of rows, or on other data; a function of the user's that is given whole
+    batches may do anything; and Spark takes the time of day for a constant, which it is for one job only.
+    """
+    plan = after._jdf.queryExecution().analyzed()
+    if not plan.deterministic() or not operations(after) <= ROW_BY_ROW:
+        return False
+    return count_of("MapInArrow", after) == count_of("MapInArrow", before) and not _expressions(plan) & CLOCKS
+
+
+def count_of(operation: str, frame: DataFrame) -> int:
+    """How often an operation is in the plan of a frame."""
+    return sum(node.nodeName() == operation for node in _nodes(frame._jdf.queryExecution().analyzed()))
+
+
+def nothing(rows: Iterable[Any]) -> None:
+    """Goes through the rows of a partition, so that the work behind them is done."""
+    for _ in rows:
+        pass
+
+
+def identities(frame: DataFrame) -> dict[str, Any]:
+    """For each column the number by which Spark's plan knows it: the same number is the same values."""
+    output = frame._jdf.queryExecution().analyzed().output()
+    found: dict[str, Any] = {}
+    for at in range(output.size()):
+        attribute = output.apply(at)
+        found[attribute.name()] = attribute.exprId().id()
+    return found
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    return from_arrow_schema(schema, prefer_timestamp_ntz=False)
+
+
+def _struct(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
+    # A struct must have a field; what has none is not looked at.
+    columns = [F.col(f"`{name}`") for name in names] or [F.lit(True).alias("_")]
+    unmet = F.col(UNMET) if UNMET in frame.columns else F.lit(None).cast("string").alias(UNMET)
+    return frame.select(F.struct(*columns).alias(OWN), RECORD, unmet)
+
+
+def _topic(reentry: str | None) -> Column:
+    topic = F.col(f"{RECORD}.topic")
+    if reentry is None:
+        return topic
+    said = F.filter(f"{RECORD}.headers", lambda header: header["key"] == INPUT_TOPIC)
+    first = F.try_element_at(said, F.lit(-1))["value"].cast("string")
+    return F.when(topic == reentry, first).otherwise(topic)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        children = node.children()
+        waiting += [children.apply(at) for at in range(children.size())]
+
+
+def _expressions(plan: Any) -> set[str]:
+    """The kinds of expressions in a plan."""
+    found: set[str] = set()
+    for node in _nodes(plan):
+        roots = node.expressions()
+        for at in range(roots.size()):
+            found.update(each.getClass().getSimpleName() for each in _nodes(roots.apply(at)))
+    return found

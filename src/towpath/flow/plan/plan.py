@@ -1,19 +1,15 @@
 """From the graph of a stage to a Spark job: DataFrame steps stay in the JVM, all between them becomes segments.
 
 A DataFrame on its way has the columns of its step and one more, `_record`: the record that a row comes from, whole. A
-step must pass it on, or nobody could say any more where its rows come from.
+step must pass it on, or it would be unknown where its rows come from.
 
 Work in Python is put off as long as possible: a source and the `each` steps and loads that stand on it become one
 segment, so that a record crosses into Python once. Columns that no step has touched keep their identity in Spark's own
 plan (`exprId`); by that it is known which fields to splice into the text of a record and which to leave as they were.
 
-What stands before the outputs of a stage. Pure.
-
-An output is reached by one way, or by several where there are alternatives. A *way* begins at a root, a node whose rows
-come from the JVM or straight from topics, and goes through `each` steps; where one of these has several outputs, it
-goes on with one of them.
-
-What the last segment of a plan has to know about each output: by which ways rows come to it, and what they need.
+An output is reached by one way, or by several where there are alternatives. A *way* (`OutputPath`) begins at a root, a
+node whose rows come from the JVM or straight from topics, and goes through `each` steps; where one of these has several
+outputs, it goes on with one of them.
 """
 
 from __future__ import annotations
@@ -22,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -38,135 +35,39 @@ from towpath.flow.plan.frames import (
     check_types,
     columns_of,
     count_of,
-    expecting,
+    filter_rows,
+    group_inputs,
     identities,
     is_deterministic,
+    mark_unmet,
     nothing,
-    only,
     operations,
     own_rows,
-    packed,
+    pack_branches,
     reader_of,
+    select_columns,
     spark_schema,
-    taken,
-    together,
-    united,
+    unite_rows,
     with_set_headers,
 )
-from towpath.flow.worker import preparer as worker
 from towpath.flow.worker.caller import StepCall
 from towpath.flow.worker.context import BatchContext
 from towpath.flow.worker.decision import units_of
 from towpath.flow.worker.loader import EVERY_OUTPUT, Deliver, LoadDecided, OutputLoad
-from towpath.flow.worker.preparer import Columns
+from towpath.flow.worker.preparer import CallPath, Columns
 from towpath.flow.worker.reader import UNMET, Excluded, ReadColumns, ReadRecords
 from towpath.flow.worker.records import RECORD
-from towpath.flow.worker.segment import GiveColumns, GiveSources, JvmBranch, ReadBranches, ReadSources, Segment
+from towpath.flow.worker.segment import (
+    GiveColumns,
+    GiveSources,
+    JvmBranch,
+    ReadBranches,
+    Segment,
+    SegmentBegin,
+    SegmentEnd,
+)
 from towpath.log.spark.columns import SCHEMA
 from towpath.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class OutputPath:
-    """From a root through each steps; a name between them is the output of the one before it that is taken."""
-
-    root: Node
-    hops: tuple[Each | str, ...] = ()
-
-    @property
-    def calls(self) -> list[Each]:
-        return [hop for hop in self.hops if isinstance(hop, Each)]
-
-
-def ways_to(node: Node) -> list[OutputPath]:
-    """The ways by which rows come to a node, as far as they lead through Python."""
-    match node:
-        case AnyOf():
-            return [way for above in node.inputs for way in ways_to(above)]
-        case Each():
-            return [OutputPath(way.root, (*way.hops, node)) for way in ways_to(node.inputs[0])]
-        case Branch(fork=Each()):
-            return [OutputPath(way.root, (*way.hops, node.output)) for way in ways_to(node.fork)]
-    return [OutputPath(node)]
-
-
-def common(ways: Sequence[OutputPath]) -> list[Each]:
-    """The each steps with which all ways begin: they are called once for all outputs."""
-    shared: list[Each] = []
-    for hops in zip(*(way.hops for way in ways), strict=False):
-        first = hops[0]
-        if isinstance(first, str) or any(hop is not first for hop in hops):
-            break
-        shared.append(first)
-    return shared
-
-
-def passes_all(node: Node, outputs: Sequence[Output]) -> bool:
-    """Whether nothing comes to an output that has not come by this node."""
-
-    def avoids(at: Node) -> bool:
-        if at is node:
-            return False
-        return isinstance(at, Source) or any(map(avoids, at.inputs))
-
-    return not any(avoids(output.input) for output in outputs)
-
-
-def template_fields(output: Output) -> list[str]:
-    templates = (output.sink.target, output.sink.id, output.sink.routing)
-    return [field for template in templates if template is not None for field in template.fields]
-
-
-Ways = Sequence[Sequence[OutputPath]]  # of each output
-
-
-def loads_of(
-    outputs: Sequence[Output],
-    ways: Ways,
-    shared: int,
-    roots: Sequence[Node],
-    rows: Sequence[PlanRows],
-    call: Callable[[Each], StepCall],
-) -> tuple[OutputLoad, ...]:
-    """The loads; the first `shared` calls are made for all of them together."""
-    places = {id(root): at for at, root in enumerate(roots)}
-    is_one = len(roots) == 1
-
-    def made(way: OutputPath) -> worker.CallPath:
-        at = places[id(way.root)]
-        hops = tuple(hop if isinstance(hop, str) else call(hop) for hop in way.hops[shared:])
-        return worker.CallPath(None if is_one else at, hops, _edits(way.root, rows[at], is_one))
-
-    def load(output: Output, own: Sequence[OutputPath]) -> OutputLoad:
-        found = tuple(map(made, own))
-        if is_one and len(own) == 1 and all(isinstance(hop, Each) for hop in own[0].hops):
-            return OutputLoad(output.name, output.sink, tuple(map(call, own[0].calls[shared:])), found[0].columns)
-        return OutputLoad(output.name, output.sink, (), found[0].columns, found)
-
-    return tuple(load(output, own) for output, own in zip(outputs, ways, strict=True))
-
-
-def _edits(root: Node, rows: PlanRows, is_one: bool) -> Columns:
-    # As one of several branches, the documents of a source are those of the records, whatever columns it has.
-    return rows.edits() if is_one or not isinstance(root, Source) else Columns(only=rows.only)
-
-
-def needed(root: Node, rows: PlanRows, outputs: Sequence[Output], ways: Ways) -> tuple[str, ...]:
-    """The columns that are needed as Python values: all for functions, else what was changed or makes names."""
-    names = rows.columns
-    own = [(output, way) for output, each in zip(outputs, ways, strict=True) for way in each if way.root is root]
-    for first in (way.calls[0] for _, way in own if way.calls):
-        check_types(rows.frame, first)
-    if any(way.calls for _, way in own):
-        return names
-    asked = {field for output, _ in own for field in template_fields(output)}
-    if missing := sorted(asked - set(names)):
-        raise BadFlow(
-            f"an output names field {missing[0]!r}, which is no column of what it loads; it has {', '.join(names)}"
-        )
-    changed = rows.edits().changed
-    return tuple(name for name in names if name in changed or name in asked)
-
 
 NOTHING = "nothing int"
 
@@ -206,6 +107,17 @@ class Plan:
         self._kept: list[DataFrame] = []
         self.chain: list[tuple[str, str]] = []  # the segments in order, with the step that stands before each
 
+    def run(self, records: DataFrame) -> None:
+        """Do all the work."""
+        job = self.job(records)
+        try:
+            for frame in self._kept:
+                frame.foreachPartition(nothing)
+            job.collect()
+        finally:
+            for frame in self._kept:
+                frame.unpersist()
+
     def job(self, records: DataFrame) -> DataFrame:
         """A DataFrame that does the work when it is collected; it gives no rows."""
         records = with_set_headers(records)
@@ -225,16 +137,20 @@ class Plan:
             return self._loaded(roots[0], self._rows(roots[0]), ways)
         return self._loaded_branches(roots, ways)
 
-    def _loaded(self, root: Node, rows: PlanRows, ways: Sequence[Sequence[OutputPath]]) -> DataFrame:
+    def _loaded(self, root: Node, rows: PlanRows, ways: Ways) -> DataFrame:
         begin: ReadRecords | ReadColumns
         if rows.begin is not None:
             begin, frame = rows.begin, rows.frame
         else:
-            begin, frame = self._read_columns(rows, root, needed(root, rows, self._stage.outputs, ways))
+            names, has_unmet = needed(root, rows, self._stage.outputs, ways), rows.unmet is not None
+            begin, frame = (
+                ReadColumns(rows.unmet or root.name, names, has_unmet),
+                select_columns(rows.frame, names, has_unmet),
+            )
         name = root.fork.name if isinstance(root, Branch) else root.name
         return self._delivered(name, begin, frame, [root], ways, [rows])
 
-    def _loaded_branches(self, roots: Sequence[Node], ways: Sequence[Sequence[OutputPath]]) -> DataFrame:
+    def _loaded_branches(self, roots: Sequence[Node], ways: Ways) -> DataFrame:
         """All branches in one DataFrame, so that an input is delivered, or fails, as a whole."""
         for root in roots:  # which shows where expectations have to be looked at before the branches part
             self._rows(root)
@@ -243,15 +159,15 @@ class Plan:
             () if isinstance(root, Source) else needed(root, each, self._stage.outputs, ways)
             for root, each in zip(roots, rows, strict=True)
         ]
-        limbs = [
+        branches = [
             JvmBranch(each.unmet or root.name, None if isinstance(root, Source) else own)
             for root, each, own in zip(roots, rows, names, strict=True)
         ]
         self._shuffles = True
-        frame = packed(list(zip(rows, names, strict=True)), self._buckets)
+        frame = pack_branches(list(zip(rows, names, strict=True)), self._buckets)
         forks = {root.fork.name if isinstance(root, Branch) else EVERY_OUTPUT for root in roots}
         after = forks.pop() if len(forks) == 1 else EVERY_OUTPUT
-        return self._delivered(after, ReadBranches(tuple(limbs)), frame, roots, ways, rows)
+        return self._delivered(after, ReadBranches(tuple(branches)), frame, roots, ways, rows)
 
     def _branch(self, root: Node) -> PlanRows:
         """What a branch ends with. Rows that do not meet an expectation stay in it, and fail with their input."""
@@ -265,21 +181,17 @@ class Plan:
     def _delivered(
         self,
         after: str,
-        begin: ReadRecords | ReadColumns | ReadSources | ReadBranches,
+        begin: SegmentBegin,
         frame: DataFrame,
         roots: Sequence[Node],
-        ways: Sequence[Sequence[OutputPath]],
+        ways: Ways,
         rows: Sequence[PlanRows],
     ) -> DataFrame:
-        shared = [] if len(roots) > 1 else common([way for each in ways for way in each])
+        shared = [] if len(roots) > 1 else shared_calls([way for each in ways for way in each])
         loads = loads_of(self._stage.outputs, ways, len(shared), roots, rows, self._call)
         end = Deliver(loads, self._buckets if self._shuffles else None, self._decides)
         segment = self._segment(after or roots[0].name, begin, tuple(map(self._call, shared)), end)
         return frame.mapInArrow(segment, NOTHING)
-
-    def _read_columns(self, rows: PlanRows, node: Node, names: tuple[str, ...]) -> tuple[ReadColumns, DataFrame]:
-        has_unmet = rows.unmet is not None
-        return ReadColumns(rows.unmet or node.name, names, has_unmet), only(rows.frame, names, has_unmet)
 
     def _rows(self, node: Node) -> PlanRows:
         made = self._made.get(id(node))
@@ -328,7 +240,7 @@ class Plan:
     def _given(self, node: Node, user: Node) -> PlanRows:
         """What a node gives as columns, its work in Python done."""
         if isinstance(node, AnyOf):
-            return united(user.name, [(above.name, self._given(above, user)) for above in node.inputs])
+            return unite_rows(user.name, [(above.name, self._given(above, user)) for above in node.inputs])
         if isinstance(node, Each) or (isinstance(node, Branch) and isinstance(node.fork, Each)):
             raise BadFlow(
                 f"step {user.name!r} stands on each {node.name!r}, whose columns are not known; put the step before it"
@@ -343,7 +255,7 @@ class Plan:
         return self._gated[id(node)]
 
     def _give_read(self, rows: PlanRows, source: Source) -> PlanRows:
-        assert rows.begin is not None  # noqa: S101 - nobody has read them yet
+        assert rows.begin is not None  # noqa: S101 - they are not read yet
         schema = columns_of(source)
         end = GiveColumns(schema)
         frame = rows.frame.mapInArrow(self._segment(source.name, rows.begin, (), end), spark_schema(end.arrow()))
@@ -351,7 +263,7 @@ class Plan:
         given = PlanRows(frame, None, fields, fields, rows.only)
         if self._reads_first or self._has_branches:
             self._read_once(given)
-        return expecting(given, source.name, source.expectations)
+        return mark_unmet(given, source.name, source.expectations)
 
     def _read_once(self, rows: PlanRows) -> None:
         """Keep what was read, so that every record is read once and to its end, whatever the steps make of it.
@@ -362,17 +274,6 @@ class Plan:
         if not rows.frame.is_cached:
             self._kept.append(rows.frame.persist())
 
-    def run(self, records: DataFrame) -> None:
-        """Do all the work."""
-        job = self.job(records)
-        try:
-            for frame in self._kept:
-                frame.foreachPartition(nothing)
-            job.collect()
-        finally:
-            for frame in self._kept:
-                frame.unpersist()
-
     def _gate(self, rows: PlanRows, node: Node) -> PlanRows:
         """Takes out the rows that do not meet an expectation, before the next step sees them."""
         is_one = len(self._stage.sources) == 1
@@ -381,7 +282,7 @@ class Plan:
                 f"{node.name!r} has expectations, another step behind it, and stands in one of several branches of its "
                 "stage; put the expectations where the branches have not parted yet, or on the last step of the branch"
             )
-        frame = only(rows.frame, rows.columns, has_unmet=True)
+        frame = select_columns(rows.frame, rows.columns, has_unmet=True)
         begin = ReadColumns(rows.unmet or node.name, (), has_expectations=True)
         schema = to_arrow_schema(frame.drop(RECORD, UNMET).schema, timezone="UTC")
         segment = self._segment(node.name, begin, (), GiveColumns(schema))
@@ -392,14 +293,14 @@ class Plan:
         return gated
 
     def _step(self, step: Step, given: PlanRows) -> PlanRows:
-        given = self._taken(step, given)
-        return expecting(self._made_of(step, given, step.function(given.frame)), step.name, step.expectations)
+        given = self._filtered(step, given)
+        return mark_unmet(self._made_of(step, given, step.function(given.frame)), step.name, step.expectations)
 
     def _fork(self, fork: Fork) -> Mapping[str, PlanRows]:
         """What each output of a fork gets; nothing where its function does not name it."""
         made = self._forked.get(id(fork))
         if made is None:
-            given = self._taken(fork, self._given(self._single(fork), fork))
+            given = self._filtered(fork, self._given(self._single(fork), fork))
             frames = fork.function(given.frame)
             if not isinstance(frames, dict) or not frames.keys() <= set(fork.outputs):
                 what = f"a dict of {', '.join(frames)}" if isinstance(frames, dict) else type(frames).__name__
@@ -412,9 +313,9 @@ class Plan:
             self._forked[id(fork)] = made
         return made
 
-    def _taken(self, step: Step | Fork, given: PlanRows) -> PlanRows:
+    def _filtered(self, step: Step | Fork, given: PlanRows) -> PlanRows:
         back = self._batch.reentry
-        return replace(given, frame=taken(given.frame, step, None if back is None else back.topic))
+        return replace(given, frame=filter_rows(given.frame, step, None if back is None else back.topic))
 
     def _made_of(self, step: Step | Fork, given: PlanRows, frame: object) -> PlanRows:
         """What a step has made of the rows that it was given."""
@@ -433,7 +334,7 @@ class Plan:
         if not nodes <= ROW_BY_ROW:
             self._read_once(given)
             self._shuffles = True
-            frame = together(frame, self._buckets)
+            frame = group_inputs(frame, self._buckets)
         if count_of(UNION, frame) > count_of(UNION, given.frame):
             # It passes the columns of its first part off as those of all parts.
             kept = frozenset()
@@ -461,9 +362,9 @@ class Plan:
     def _segment(
         self,
         after: str,
-        begin: ReadRecords | ReadColumns | ReadSources | ReadBranches,
+        begin: SegmentBegin,
         calls: tuple[StepCall, ...],
-        end: GiveColumns | GiveSources | Deliver,
+        end: SegmentEnd,
     ) -> Segment:
         name = f"segment{len(self.chain)}"
         self.chain.append((name, after))
@@ -497,3 +398,105 @@ def check_plan(spark: SparkSession, stage: Stage, settings: Settings) -> bool:
         raise
     except Exception as error:
         raise BadFlow(f"stage {stage.name!r}: {str(error).partition(chr(10))[0]}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPath:
+    """From a root through each steps; a name between them is the output of the one before it that is taken."""
+
+    root: Node
+    hops: tuple[Each | str, ...] = ()
+
+    @property
+    def calls(self) -> list[Each]:
+        return [hop for hop in self.hops if isinstance(hop, Each)]
+
+
+Ways: TypeAlias = Sequence[Sequence[OutputPath]]  # of each output
+
+
+def ways_to(node: Node) -> list[OutputPath]:
+    """The ways by which rows come to a node, as far as they lead through Python."""
+    match node:
+        case AnyOf():
+            return [way for above in node.inputs for way in ways_to(above)]
+        case Each():
+            return [OutputPath(way.root, (*way.hops, node)) for way in ways_to(node.inputs[0])]
+        case Branch(fork=Each()):
+            return [OutputPath(way.root, (*way.hops, node.output)) for way in ways_to(node.fork)]
+    return [OutputPath(node)]
+
+
+def shared_calls(ways: Sequence[OutputPath]) -> list[Each]:
+    """The each steps with which all ways begin: they are called once for all outputs."""
+    shared: list[Each] = []
+    for hops in zip(*(way.hops for way in ways), strict=False):
+        first = hops[0]
+        if isinstance(first, str) or any(hop is not first for hop in hops):
+            break
+        shared.append(first)
+    return shared
+
+
+def passes_all(node: Node, outputs: Sequence[Output]) -> bool:
+    """Whether nothing comes to an output that has not come by this node."""
+
+    def avoids(at: Node) -> bool:
+        if at is node:
+            return False
+        return isinstance(at, Source) or any(map(avoids, at.inputs))
+
+    return not any(avoids(output.input) for output in outputs)
+
+
+def loads_of(
+    outputs: Sequence[Output],
+    ways: Ways,
+    shared: int,
+    roots: Sequence[Node],
+    rows: Sequence[PlanRows],
+    call: Callable[[Each], StepCall],
+) -> tuple[OutputLoad, ...]:
+    """The loads; the first `shared` calls are made for all of them together."""
+    places = {id(root): at for at, root in enumerate(roots)}
+    is_one = len(roots) == 1
+
+    def made(way: OutputPath) -> CallPath:
+        at = places[id(way.root)]
+        hops = tuple(hop if isinstance(hop, str) else call(hop) for hop in way.hops[shared:])
+        return CallPath(None if is_one else at, hops, _edits(way.root, rows[at], is_one))
+
+    def load(output: Output, own: Sequence[OutputPath]) -> OutputLoad:
+        found = tuple(map(made, own))
+        if is_one and len(own) == 1 and all(isinstance(hop, Each) for hop in own[0].hops):
+            return OutputLoad(output.name, output.sink, tuple(map(call, own[0].calls[shared:])), found[0].columns)
+        return OutputLoad(output.name, output.sink, (), found[0].columns, found)
+
+    return tuple(load(output, own) for output, own in zip(outputs, ways, strict=True))
+
+
+def _edits(root: Node, rows: PlanRows, is_one: bool) -> Columns:
+    # As one of several branches, the documents of a source are those of the records, whatever columns it has.
+    return rows.edits() if is_one or not isinstance(root, Source) else Columns(only=rows.only)
+
+
+def needed(root: Node, rows: PlanRows, outputs: Sequence[Output], ways: Ways) -> tuple[str, ...]:
+    """The columns that are needed as Python values: all for functions, else what was changed or makes names."""
+    names = rows.columns
+    own = [(output, way) for output, each in zip(outputs, ways, strict=True) for way in each if way.root is root]
+    for first in (way.calls[0] for _, way in own if way.calls):
+        check_types(rows.frame, first)
+    if any(way.calls for _, way in own):
+        return names
+    asked = {field for output, _ in own for field in template_fields(output)}
+    if missing := sorted(asked - set(names)):
+        raise BadFlow(
+            f"an output names field {missing[0]!r}, which is no column of what it loads; it has {', '.join(names)}"
+        )
+    changed = rows.edits().changed
+    return tuple(name for name in names if name in changed or name in asked)
+
+
+def template_fields(output: Output) -> list[str]:
+    templates = (output.sink.target, output.sink.id, output.sink.routing)
+    return [field for template in templates if template is not None for field in template.fields]

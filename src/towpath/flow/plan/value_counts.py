@@ -1,4 +1,4 @@
-"""Counting records of topics on Spark, without a query of its own: what learned corrections are made of.
+"""Counts values in records of topics on Spark, without a query of its own. Learned corrections are made of such counts.
 
 Nothing is written. The caller says what is counted, as a function of the values of some records; Spark adds up.
 """

@@ -1,1 +1,1 @@
-"""What lies in the topics of a flow: error, re-entry and outcome records."""
+"""The records in the topics of a flow: error, re-entry and outcome records."""

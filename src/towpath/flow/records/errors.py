@@ -1,14 +1,14 @@
-"""What lies in an error topic: the record as it was, and in its headers what happened to it.
+"""Error records: what lies in the error topic of a flow.
 
-Value and key are the original bytes. The record's own headers come first; ours, all beginning with `towpath.`, replace
-any that begin so, so that a record which fails again after a replay does not grow.
+An error record is the record as it was, with headers that say what happened to it. Value and key are the original
+bytes. The record's own headers come first; ours, all beginning with `towpath.`, replace any that begin so, so that a
+record which fails again after a replay does not grow.
 
-What outputs have of a record that has failed for one of them: the header `towpath.delivered` of its error record.
+The header `towpath.delivered` says what other outputs have of a record that one output has refused, and which of its
+deliveries they have (`DeliveredOutputs`). `["views", ["orders", "0,2-4"]]`: views has all of it; of what orders was to
+get, it has the first, and the third to the fifth. When the record comes back it is not for these.
 
-`["views", ["orders", "0,2-4"]]`: views has all of it; of what orders was to get, it has the first, and the third to the
-fifth. When the record comes back it is not for these.
-
-Puts error records into their topic: in portions, and whole even where the topic cannot hold them.
+`ErrorWriter` puts error records into their topic: in portions, and whole even where the topic cannot hold them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,14 @@ from towpath.log.record import Headers, NewRecord, Record, check_record
 if TYPE_CHECKING:
     from towpath.flow.worker.report import FailedRecord
 
+PREFIX = "towpath."
+ERROR, GAP = "error", "gap"
+ORDER = "order"  # "key": records of its key wait for it
+DELIVERED = "delivered"  # what outputs have of the record
+BLOB = f"{PREFIX}blob"  # the file that has the value
 
+AT_ONCE = 1_000
+BYTES_AT_ONCE = 8 << 20
 MOST_ORDINALS = 100_000  # that are tried for one record
 
 
@@ -64,7 +71,7 @@ class DeliveredOutputs:
 
     @classmethod
     def of_json(cls, text: str) -> Self:
-        """`ValueError` when that is not said as it should be."""
+        """`ValueError` when the text is no such list."""
         try:
             found = json.loads(text)
         except RecursionError:
@@ -77,58 +84,6 @@ class DeliveredOutputs:
         except (TypeError, AttributeError) as error:
             raise ValueError(f"{text[:80]!r} is no list of outputs") from error
         return cls(whole, partly)
-
-
-def ordinals_of(ids: Collection[bytes], names: DeliveryIds, input: InputCoordinates) -> frozenset[int]:
-    """The ordinals of deliveries of an input, by their ids."""
-    wanted, found = set(ids), set()
-    for ordinal in range(MOST_ORDINALS):
-        if not wanted:
-            break
-        id = names.of(*input, ordinal)
-        if id in wanted:
-            wanted.remove(id)
-            found.add(ordinal)
-    return frozenset(found)
-
-
-def _to_text(ordinals: Iterable[int]) -> str:
-    runs = []
-    for _, run in groupby(enumerate(sorted(ordinals)), lambda each: each[1] - each[0]):
-        numbers = [number for _, number in run]
-        runs.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}")
-    return ",".join(runs)
-
-
-def _of_text(text: str) -> frozenset[int]:
-    found: set[int] = set()
-    for run in text.split(","):
-        first, _, last = run.partition("-")
-        if not 0 <= int(first) <= int(last or first) < 1 << 32:
-            raise ValueError(f"{run!r} is no run of ordinals")
-        if int(last or first) - int(first) + 1 + len(found) > MOST_ORDINALS:
-            raise ValueError(f"there are more than {MOST_ORDINALS} ordinals")
-        found.update(range(int(first), int(last or first) + 1))
-    return frozenset(found)
-
-
-PREFIX = "towpath."
-ERROR, GAP = "error", "gap"
-ORDER = "order"  # "key": records of its key wait for it
-DELIVERED = "delivered"  # what outputs have of the record
-
-
-@dataclass(frozen=True, slots=True)
-class BatchName:
-    """The batch in which something failed. What a reset has passed over belongs to none, only to a generation."""
-
-    flow: str
-    stage: str
-    version: str
-    generation: int
-    batch_id: int | None
-    hash: str
-    process: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +106,7 @@ class ErrorRecord:
     attempt: int
     correlation: str
     stop: int | None = None  # of a gap: the offset after its last
-    delivered: tuple[str, ...] = ()  # outputs that have all of the record
-    partly: Mapping[str, frozenset[int]] = field(default_factory=dict)  # ordinals of what others have of it
+    delivered: DeliveredOutputs = DeliveredOutputs()  # what outputs have of the record
     order: str | None = None
 
     @classmethod
@@ -181,10 +135,22 @@ class ErrorRecord:
             int(get.get("attempt", 1)),
             get.get("correlation", ""),
             int(get["stop"]) if "stop" in get else None,
-            tuple(sorted(delivered.whole)),
-            delivered.partly,
+            delivered,
             get.get(ORDER),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchName:
+    """The batch in which something failed. What a reset has passed over belongs to none, only to a generation."""
+
+    flow: str
+    stage: str
+    version: str
+    generation: int
+    batch_id: int | None
+    hash: str
+    process: str
 
 
 def error_records(
@@ -197,8 +163,8 @@ def error_records(
 ) -> Iterator[NewRecord]:
     """The error records of a batch, in the order of its reports.
 
-    `carried` is what one keeps of its own headers, `delivered` what outputs have of it: a replay is for the rest.
-    `order` is that of the flow, told of records that have a key.
+    `carried` gives the headers that a record keeps from its last replay, `delivered` what outputs have of it: a replay
+    is for the rest. `order` is the order of the flow; only records that have a key bear it.
     """
     for one in failed:
         details = {
@@ -224,7 +190,7 @@ def error_records(
 
 
 def gap_record(gap: OffsetRange, reason: str, batch: BatchName) -> NewRecord:
-    """Offsets that were gone before they were read. There is no body: nobody has seen it."""
+    """The error record of offsets that were gone before they were read. It has no body."""
     failure = RecordFailure(ErrorCode.OFFSET_NOT_AVAILABLE, "extract", "OffsetNotAvailable", reason)
     details = {
         "kind": GAP,
@@ -240,7 +206,7 @@ def gap_record(gap: OffsetRange, reason: str, batch: BatchName) -> NewRecord:
 
 
 def names_of(batch: BatchName) -> dict[str, str]:
-    """What is written into every record of ours, by name without the prefix."""
+    """The headers that every record of ours has, by name without the prefix."""
     names = {
         "flow": batch.flow,
         "stage": batch.stage,
@@ -263,14 +229,12 @@ def _failure(failure: RecordFailure) -> dict[str, str]:
 
 def _headers(own: Headers, details: Mapping[str, str]) -> Headers:
     ours = {PREFIX + name: value.encode("utf-8", "replace") for name, value in details.items()}
-    # A sender who imitates our headers must not be believed, nor make a record unreadable.
-    kept = tuple((name, value) for name, value in own if not name.startswith(PREFIX))
-    return (*kept, *ours.items())
+    return (*own_headers(own), *ours.items())
 
 
-AT_ONCE = 1_000
-BYTES_AT_ONCE = 8 << 20
-BLOB = f"{PREFIX}blob"
+def own_headers(headers: Headers) -> Headers:
+    """Those that the sender gave. One that imitates ours must not be believed, nor make a record unreadable."""
+    return tuple(header for header in headers if not header[0].startswith(PREFIX))
 
 
 class ErrorWriter:
@@ -325,3 +289,36 @@ def in_portions(records: Iterable[NewRecord]) -> Iterator[list[NewRecord]]:
             portion, size = [], 0
     if portion:
         yield portion
+
+
+def _to_text(ordinals: Iterable[int]) -> str:
+    runs = []
+    for _, run in groupby(enumerate(sorted(ordinals)), lambda each: each[1] - each[0]):
+        numbers = [number for _, number in run]
+        runs.append(str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}")
+    return ",".join(runs)
+
+
+def _of_text(text: str) -> frozenset[int]:
+    found: set[int] = set()
+    for run in text.split(","):
+        first, _, last = run.partition("-")
+        if not 0 <= int(first) <= int(last or first) < 1 << 32:
+            raise ValueError(f"{run!r} is no run of ordinals")
+        if int(last or first) - int(first) + 1 + len(found) > MOST_ORDINALS:
+            raise ValueError(f"there are more than {MOST_ORDINALS} ordinals")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(found)
+
+
+def ordinals_of(ids: Collection[bytes], names: DeliveryIds, input: InputCoordinates) -> frozenset[int]:
+    """The ordinals of deliveries of an input, by their ids."""
+    wanted, found = set(ids), set()
+    for ordinal in range(MOST_ORDINALS):
+        if not wanted:
+            break
+        id = names.of(*input, ordinal)
+        if id in wanted:
+            wanted.remove(id)
+            found.add(ordinal)
+    return frozenset(found)

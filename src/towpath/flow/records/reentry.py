@@ -1,18 +1,19 @@
-"""What lies in a re-entry topic: a record that comes back to the stage in which it has failed.
+"""Records on their way back: what lies in the re-entry topic of a flow, and what becomes of it.
 
-Key, value and the record's own headers are those that the stage is to read. Headers of ours say for which stage it is,
-where the record was read for the first time (its *input*: delivery ids and versions are made of that, so that a replay
-is the same delivery), and how the desk knows it again: correlation id and attempt.
+**Re-entry records.** A record comes back to the stage in which it has failed. Key, value and the record's own headers
+are those that the stage is to read. Headers of ours say for which stage it is, where the record was read for the first
+time (its *input*: delivery ids and versions are made of that, so that a replay is the same delivery), and how the desk
+knows it again: correlation id and attempt.
 
-The table `flow_recalled`: what was called back after it was sent, and before its stage has read it.
+**Cancelled replays** (the table `flow_recalled`) were called back after they were sent, and before their stage has read
+them. A record in the re-entry topic cannot be taken out of it, so its stage passes over it, by the case that it names
+and the ticket under which it was sent. Whoever calls it back holds the row of the stage in the same transaction, and
+has seen that no batch covers the record: every batch that ever does is fixed later, and each of its attempts finds it
+here.
 
-A record in the re-entry topic cannot be taken out of it. So its stage passes over it, by the case that it names and the
-ticket under which it was sent. Whoever calls it back holds the row of the stage in the same transaction, and has seen
-that no batch covers the record: every batch that ever does is fixed later, and each of its attempts finds it here.
-
-What became of a record that came back with a correlation id: one record each in the topic of outcomes.
-
-They are sent before the batch commits, so none is lost; after a crash one may be told again, under the same hash.
+**Outcome records** say what became of a record that came back with a correlation id: one record each in the topic of
+outcomes. They are sent before the batch commits, so none is lost; after a crash one may be told again, under the same
+hash.
 """
 
 from __future__ import annotations
@@ -23,13 +24,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from towpath.db import Database, Queries, Transaction
-from towpath.flow.records import errors as error_record
-from towpath.flow.records.errors import PREFIX, BatchName, DeliveredOutputs, names_of
+from towpath.flow.records.errors import PREFIX, BatchName, DeliveredOutputs, names_of, own_headers
 from towpath.log.record import Headers, NewRecord, Record
 
 if TYPE_CHECKING:
     from towpath.flow.run.outcome import BatchOutcome
-
 
 STAGE = f"{PREFIX}stage"
 INPUT_TOPIC = f"{PREFIX}input-topic"
@@ -41,7 +40,7 @@ ORIGIN = f"{PREFIX}origin"
 CORRELATION = f"{PREFIX}correlation"
 ATTEMPT = f"{PREFIX}attempt"
 TICKET = f"{PREFIX}ticket"  # under which the desk has sent it: raised by whatever sends it again or calls it back
-DELIVERED = f"{PREFIX}{error_record.DELIVERED}"
+DELIVERED = f"{PREFIX}delivered"
 CORRECTED = f"{PREFIX}corrected"  # by which rules of learned corrections, and in which fields: `rule:7 city`
 # Of ticks, by which a stage wakes what is due in its state: the number of the operator, and the shard.
 TICK = f"{PREFIX}tick"
@@ -76,6 +75,8 @@ _FIRST = {
 
 _KEPT = (DELIVERED, CORRECTED, TICK, SHARD, ORIGIN)
 
+KIND = "outcome"
+
 
 class FirstReading(NamedTuple):
     """Where and for which stage a record was read for the first time."""
@@ -91,13 +92,8 @@ class FirstReading(NamedTuple):
     delivered: DeliveredOutputs = DeliveredOutputs()  # what outputs have of it: it comes back for the rest
 
 
-def said_by(headers: Headers) -> dict[str, str]:
-    """Our headers among all."""
-    return {name: (value or b"").decode("utf-8", "replace") for name, value in headers if name.startswith(PREFIX)}
-
-
 def first_reading(said: Mapping[str, str]) -> FirstReading:
-    """`KeyError` or `ValueError` when these are not the headers of a record that comes back."""
+    """Where a record that comes back was read first; `KeyError` or `ValueError` when its headers do not say so."""
     partition = _bounded(said[INPUT_PARTITION], 1 << 31)
     offset = _bounded(said[INPUT_OFFSET], 1 << 63)
     timestamp = said.get(INPUT_TIMESTAMP)
@@ -114,17 +110,14 @@ def first_reading(said: Mapping[str, str]) -> FirstReading:
     )
 
 
-def _bounded(text: str, end: int, start: int = 0) -> int:
-    """A number within bounds: what is larger than its column would end the batch that reads it."""
-    number = int(text)
-    if not start <= number < end:
-        raise ValueError(f"{text[:40]!r} is not from {start} to {end - 1}")
-    return number
-
-
 def delivered_to(said: Mapping[str, str]) -> DeliveredOutputs:
-    """What outputs have of a record already; `ValueError` when that is not said as it should be."""
+    """What outputs have of a record already; `ValueError` when the header cannot be read."""
     return DeliveredOutputs.of_json(said.get(DELIVERED, "[]"))
+
+
+def said_by(headers: Headers) -> dict[str, str]:
+    """Our headers among all, as text."""
+    return {name: (value or b"").decode("utf-8", "replace") for name, value in headers if name.startswith(PREFIX)}
 
 
 def carried(headers: Headers) -> dict[str, str]:
@@ -134,7 +127,7 @@ def carried(headers: Headers) -> dict[str, str]:
 
 
 def sent_as(said: Mapping[str, str]) -> Sent | None:
-    """None: it does not say both."""
+    """Case and ticket of a replay; None when the headers do not say both."""
     correlation, ticket = said.get(CORRELATION, ""), said.get(TICKET, "")
     return (correlation, int(ticket)) if correlation and ticket.isdecimal() and ticket.isascii() else None
 
@@ -142,7 +135,7 @@ def sent_as(said: Mapping[str, str]) -> Sent | None:
 def reentry_record(
     error: Record, correlation: str, attempt: int, value: bytes | None = None, *, ticket: int | None = None
 ) -> NewRecord:
-    """An error record on its way back to its stage, with another value if somebody has mended it."""
+    """An error record on its way back to its stage, with another value if it was edited."""
     # In bytes, as the headers are: the desk sends them by the thousand.
     said = {name: content or b"" for name, content in error.headers if name.startswith(PREFIX)}
     ours = {name: said[name] if name in said else said.get(before, b"") for name, before in _FIRST.items()}
@@ -155,32 +148,32 @@ def reentry_record(
             ours[name] = said[name]
     if not said.get(ORIGIN):
         ours[ORIGIN] = b"/".join((ours[INPUT_TOPIC_ID], ours[INPUT_PARTITION], ours[INPUT_OFFSET]))
-    own = () if len(said) == len(error.headers) else _own(error.headers)
+    own = () if len(said) == len(error.headers) else own_headers(error.headers)
     return NewRecord(error.value if value is None else value, error.key, (*own, *ours.items()))
 
 
-def _own(headers: Headers) -> Headers:
-    """The record's own headers among all."""
-    return tuple(header for header in headers if not header[0].startswith(PREFIX))
+def _bounded(text: str, end: int, start: int = 0) -> int:
+    """A number within bounds: what is larger than its column would end the batch that reads it."""
+    number = int(text)
+    if not start <= number < end:
+        raise ValueError(f"{text[:40]!r} is not from {start} to {end - 1}")
+    return number
 
 
 class CancelledReplays:
-    """Written and read inside a transaction that the caller opens."""
+    """The table `flow_recalled`, written and read inside a transaction that the caller opens."""
 
     def __init__(self, database: Database) -> None:
         self._sql = Queries("towpath.flow.records", "cancelled_replays", database.dialect)
 
     def add(self, tx: Transaction, flow: str, sent: Iterable[Sent]) -> None:
-        """These are not to be taken."""
+        """The stage must pass over these."""
         for correlation, ticket in sorted(sent):
             tx.run(self._sql["recall"], {"flow": flow, "correlation": correlation, "ticket": ticket})
 
     def of(self, tx: Transaction, flow: str) -> frozenset[Sent]:
-        """All of a flow: persons have called them back one by one."""
+        """All of a flow. They are few: people call replays back one by one."""
         return frozenset((str(case), int(ticket)) for case, ticket in tx.rows(self._sql["recalled"], {"flow": flow}))
-
-
-KIND = "outcome"
 
 
 class ReplayFate(StrEnum):
@@ -216,7 +209,7 @@ class OutcomeRecord:
 def outcome_records(
     records: Iterable[Record], outcome: BatchOutcome, batch: BatchName, recalled: Collection[Sent] = ()
 ) -> Iterator[NewRecord]:
-    """Of the records of a batch that lie in the re-entry topic, those of this stage that somebody waits for."""
+    """The outcomes of those records of a batch that came back to this stage with a correlation id."""
     failed: dict[str, str] | None = None
     for record in records:
         said = said_by(record.headers)

@@ -1,4 +1,4 @@
-"""The adapters for the sinks that come with Towpath."""
+"""Which reader reads back which kind of sink."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ sink, also after a power cut if the sink promises that.
 A writer tells three things apart:
 
 - a single delivery that the sink will not take: a `Refusal`, and the others go on;
-- a sink that takes nothing at present (away, 5xx, 401, 429, …): `SinkError`, after which the pilot tries the whole
+- a sink that takes nothing at present (away, 5xx, 401, 429, …): `SinkError`, after which the stage tries the whole
   batch again, for ever;
 - a request that was too large: the writer's own business; it sends smaller ones.
 
@@ -17,14 +17,8 @@ replaced. A sink takes a delivery once in one of two ways: it knows it again by 
 `place.mark(part)` in the same atomic act as the rows, looks for that mark before it writes, and passes over what is
 there (`place.strategy.has_marks` says whether it should). A sink that can do neither says so: `is_idempotent` is False.
 
-Deliveries that may be needed again, or not before later.
-
-A sink that takes everything and keeps nothing: for trying out what a batch does, without doing it.
-
-JSON texts as single lines.
-
-Reading back what an output has been given. Each kind of sink has its adapter here; a sink of a user's own may have a
-method `delivered()` that gives the delivery ids it holds, as bytes.
+The audit reads an output back by a `SinkReader`, which each kind of sink has in its `reader` module. A sink of a
+user's own may have a method `delivered()` that gives the delivery ids it holds, as bytes (`OwnSink`).
 """
 
 from __future__ import annotations
@@ -32,6 +26,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -44,6 +39,82 @@ from towpath.flow.delivery.marks import Mark
 from towpath.flow.failures import ErrorCode
 from towpath.flow.sinks.template import Template
 from towpath.settings import Settings
+
+IN_MEMORY_BYTES = 64 << 20
+
+_LINE_ENDS = bytes.maketrans(b"\n\r", b"  ")
+
+
+class Sink(Protocol):
+    """One output of a flow."""
+
+    @property
+    def target(self) -> Template:
+        """Which index, table, topic or directory; may differ from record to record."""
+
+    @property
+    def id(self) -> Template | None:
+        """None: from the record's coordinates."""
+
+    @property
+    def routing(self) -> Template | None:
+        """What decides the shard, where a sink has them."""
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether a delivery that comes twice is there once: known again by its id, or kept out by a mark."""
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether it can refuse single deliveries that were well made. Those that can are written to first."""
+
+    def check(self, settings: Settings) -> None:
+        """Raise `BadSettings` or `SinkError` when nothing could be written: wrong option or password, no server."""
+
+    def writer(self, place: WriterContext) -> Writer:
+        """Open a writer, on a worker."""
+
+    def __str__(self) -> str:
+        """For people: kind and target, without secrets."""
+
+
+def takes_once(sink: Sink) -> bool:
+    """Whether a flow with this sink can be exactly-once. One of ours is idempotent by marks alone, and says so."""
+    return sink.is_idempotent or getattr(sink, "has_marks", False)
+
+
+class Writer(Protocol):
+    """Writes what one task has for one output. Used by one thread."""
+
+    def write(self, deliveries: Deliveries) -> Iterable[Refusal]:
+        """Take these; what comes back may also be about earlier ones."""
+
+    def finish(self) -> Iterable[Refusal]:
+        """Make everything visible and durable, and tell what else was refused."""
+
+    def close(self) -> None:
+        """Let go of connections, also after an error. What was not finished may or may not be visible."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterContext:
+    """The unit that a writer is opened for: names that are the same whenever it is tried again."""
+
+    flow: str
+    stage: str
+    output: str
+    hash: str  # of the batch
+    unit: str  # of the task
+    settings: Settings = field(repr=False)
+    generation: int = 1
+    batch_id: int = 0
+    strategy: Strategy = Strategy.AT_LEAST_ONCE
+    launch: int = 0  # of the driver: a later one has a higher number, and may keep an earlier one from writing
+    marks_since: Mapping[int, int] = field(default_factory=dict)  # where in the marks topic those of this batch begin
+    outages: int = 0  # how often what sinks refused of this batch was found to be no fault of the records
+
+    def mark(self, part: int = 0) -> Mark:
+        return Mark(self.flow, self.stage, self.generation, self.batch_id, self.output, self.unit, part)
 
 
 @dataclass(slots=True)
@@ -111,83 +182,11 @@ class Refusal(NamedTuple):
     message: str
 
 
-class Writer(Protocol):
-    """Writes what one task has for one output. Used by one thread."""
-
-    def write(self, deliveries: Deliveries) -> Iterable[Refusal]:
-        """Take these; what comes back may also be about earlier ones."""
-
-    def finish(self) -> Iterable[Refusal]:
-        """Make everything visible and durable, and tell what else was refused."""
-
-    def close(self) -> None:
-        """Let go of connections, also after an error. What was not finished may or may not be visible."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriterContext:
-    """Who opens a writer: names that are the same whenever this part of this batch is tried again."""
-
-    flow: str
-    stage: str
-    output: str
-    hash: str  # of the batch
-    unit: str  # of the task
-    settings: Settings = field(repr=False)
-    generation: int = 1
-    batch_id: int = 0
-    strategy: Strategy = Strategy.AT_LEAST_ONCE
-    launch: int = 0  # of the driver: who was started later has a higher one, and may keep an earlier one from writing
-    marks_since: Mapping[int, int] = field(default_factory=dict)  # where in the marks topic those of this batch begin
-    outages: int = 0  # how often what sinks refused of this batch was found to be no fault of the records
-
-    def mark(self, part: int = 0) -> Mark:
-        return Mark(self.flow, self.stage, self.generation, self.batch_id, self.output, self.unit, part)
-
-
-class Sink(Protocol):
-    """One output of a flow."""
-
-    @property
-    def target(self) -> Template:
-        """Which index, table, topic or directory; may differ from record to record."""
-
-    @property
-    def id(self) -> Template | None:
-        """None: from the record's coordinates."""
-
-    @property
-    def routing(self) -> Template | None:
-        """What decides the shard, where a sink has them."""
-
-    @property
-    def is_idempotent(self) -> bool:
-        """Whether a delivery that comes twice is there once: known again by its id, or kept out by a mark."""
-
-    @property
-    def may_refuse(self) -> bool:
-        """Whether it can refuse single deliveries that were well made. Those that can are written to first."""
-
-    def check(self, settings: Settings) -> None:
-        """Raise `BadSettings` or `SinkError` when nothing could be written: wrong option or password, no server."""
-
-    def writer(self, place: WriterContext) -> Writer:
-        """Open a writer, on a worker."""
-
-    def __str__(self) -> str:
-        """For people: kind and target, without secrets."""
-
-
-def takes_once(sink: Sink) -> bool:
-    """Whether a flow with this sink can be exactly-once. One of ours is idempotent by marks alone, and says so."""
-    return sink.is_idempotent or getattr(sink, "has_marks", False)
-
-
-IN_MEMORY_BYTES = 64 << 20
-
-
 class DeliveryBuffer:
-    """In memory, and in a file when there are many. May be gone through again and again, in the order it came in."""
+    """Deliveries that may be needed again, or not before later: in memory, and in a file when there are many.
+
+    May be gone through again and again, in the order in which they came.
+    """
 
     def __init__(self, shares: int = 1) -> None:
         self._most_bytes = IN_MEMORY_BYTES // shares  # where several share the memory of a task
@@ -233,7 +232,7 @@ def _slim(deliveries: Deliveries) -> Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class NullSink:
-    """Stands in for another sink: names and ids are made as for that one."""
+    """Stands in for another sink where a batch is only tried out: names and ids are made, and nothing is kept."""
 
     target: Template
     id: Template | None
@@ -264,9 +263,6 @@ class NullSink:
         return f"nowhere, instead of {self.target}"
 
 
-_LINE_ENDS = bytes.maketrans(b"\n\r", b"  ")
-
-
 def one_line(payload: bytes) -> bytes:
     """The same JSON on one line: inside a string a raw line end is not JSON, so all there are stand between tokens."""
     return payload.translate(_LINE_ENDS)
@@ -278,6 +274,30 @@ def one_line_each(payloads: Sequence[bytes]) -> Sequence[bytes]:
     if b"\n" in together or b"\r" in together:
         return [one_line(payload) for payload in payloads]
     return payloads
+
+
+class SinkReach(Enum):
+    """How much of what was delivered a sink still has."""
+
+    ALL = "all"  # what is not there is missing
+    PART = "part"  # something newer may have taken its place, or its time is over
+
+
+class SinkReader(ABC):
+    """Reads one output from its beginning, as often as it is asked to."""
+
+    reach: SinkReach = SinkReach.ALL  # what an absent delivery means
+    why_part: str = ""  # why not all of it is kept, where that is so
+    per_batch: bool = False  # whether every batch that reads an input again leaves a copy of its own, as after a reset
+    is_idempotent: bool = True  # whether a delivery that is there twice is a fault
+    flaws: Sequence[Flaw] = ()  # found by the last reading
+
+    @abstractmethod
+    def delivered(self) -> Iterator[FoundDelivery]:
+        """Everything that is there, in no order."""
+
+    def close(self) -> None:
+        """Let go of connections."""
 
 
 class FoundDelivery(NamedTuple):
@@ -293,43 +313,6 @@ class Flaw(NamedTuple):
     where: str
     expected: str
     found: str
-
-
-class SinkReach(Enum):
-    """How much of what was delivered a sink still has."""
-
-    ALL = "all"  # what is not there is missing
-    PART = "part"  # something newer may have taken its place, or its time is over
-
-
-class SinkReader(Protocol):
-    """Reads one output from its beginning, as often as it is asked to."""
-
-    @property
-    def reach(self) -> SinkReach:
-        """What an absent delivery means."""
-
-    @property
-    def why_part(self) -> str:
-        """Why not all of it is kept, where that is so."""
-
-    @property
-    def per_batch(self) -> bool:
-        """Whether every batch that reads an input again leaves a copy of its own, as after a reset."""
-
-    @property
-    def is_idempotent(self) -> bool:
-        """Whether a delivery that is there twice is a fault."""
-
-    @property
-    def flaws(self) -> list[Flaw]:
-        """Found by the last reading."""
-
-    def delivered(self) -> Iterator[FoundDelivery]:
-        """Everything that is there, in no order."""
-
-    def close(self) -> None:
-        """Let go of connections."""
 
 
 class Versioned(NamedTuple):
@@ -356,25 +339,17 @@ class OwnSink(Protocol):
         """The delivery ids of all that it holds; one that it holds twice, twice."""
 
 
-@dataclass(slots=True)
-class OwnReader:
+@dataclass
+class OwnReader(SinkReader):
     """Reads a sink that offers `delivered()`."""
 
     sink: OwnSink
-    reach = SinkReach.ALL
-    why_part = ""
-    per_batch = False
-    flaws: list[Flaw] = field(default_factory=list)
 
-    @property
-    def is_idempotent(self) -> bool:
-        return self.sink.is_idempotent
+    def __post_init__(self) -> None:
+        self.is_idempotent = self.sink.is_idempotent
 
     def delivered(self) -> Iterator[FoundDelivery]:
         return (FoundDelivery(id, f"delivery {id.hex()}") for id in self.sink.delivered())
-
-    def close(self) -> None:
-        pass
 
 
 def foreign(name: str) -> FoundDelivery:

@@ -82,24 +82,6 @@ class Template:
         return Template, (self.text,)
 
 
-def _remembering(fill: Callable[[Mapping[str, Any]], str], field: str) -> Callable[[Mapping[str, Any]], str]:
-    """Names of targets are few: a text that was filled in before is not filled in again."""
-    known: dict[str, str] = {}
-
-    def filled(document: Mapping[str, Any]) -> str:
-        value = document.get(field)
-        if type(value) is not str:
-            return fill(document)
-        found = known.get(value)
-        if found is None:
-            found = fill(document)
-            if len(known) < MOST_REMEMBERED:
-                known[value] = found
-        return found
-
-    return filled
-
-
 class NotInTemplate(ValueError):
     """A document lacks what a name is made of."""
 
@@ -120,3 +102,21 @@ def starred(template: Template) -> str:
     """The name with a star for each field: what all its targets have in common."""
     parts = Formatter().parse(template.text)
     return "".join(literal + ("*" if field is not None else "") for literal, field, _, _ in parts)
+
+
+def _remembering(fill: Callable[[Mapping[str, Any]], str], field: str) -> Callable[[Mapping[str, Any]], str]:
+    """Names of targets are few: a text that was filled in before is not filled in again."""
+    known: dict[str, str] = {}
+
+    def filled(document: Mapping[str, Any]) -> str:
+        value = document.get(field)
+        if type(value) is not str:
+            return fill(document)
+        found = known.get(value)
+        if found is None:
+            found = fill(document)
+            if len(known) < MOST_REMEMBERED:
+                known[value] = found
+        return found
+
+    return filled

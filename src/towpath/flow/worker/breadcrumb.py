@@ -3,9 +3,8 @@
 A record that ends its worker (a segmentation fault, `os._exit`, too much memory) cannot be reported by it. The driver
 looks into these files afterwards and tries the few records that workers were at, before it searches the whole batch.
 
-At which record a function with state is, for the driver to tell when a worker dies of it.
-
-Such a function is called before there is a batch for the worker: one small file for each worker, beside the checkpoint.
+A function with state is called before there is a batch for the worker. Such a worker has one file of its own beside the
+checkpoint, its trail.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ SIZE = 512
 _PLACE = struct.Struct("<qiH")  # offset, partition, length of what follows
 _EMPTY = -1
 MOST_STEP_CHARACTERS = 30
+DIRECTORY = "trail"
 
 
 class SuspectRecord(NamedTuple):
@@ -33,7 +33,6 @@ class SuspectRecord(NamedTuple):
     partition: int
     offset: int
     step: str
-    is_stuck: bool
 
 
 class Breadcrumb:
@@ -63,9 +62,6 @@ class Breadcrumb:
             self._length = len(text)
         _PLACE.pack_into(self._map, 0, offset, partition, self._length)
 
-    def stuck(self) -> None:
-        self._map[31] = 1
-
     def leave(self) -> None:
         _PLACE.pack_into(self._map, 0, _EMPTY, 0, 0)
 
@@ -84,14 +80,11 @@ def suspects(directory: Path) -> Iterator[SuspectRecord]:
         offset, partition, length = _PLACE.unpack_from(content)
         if offset != _EMPTY:
             topic, step = json.loads(content[32 : 32 + length])
-            yield SuspectRecord(topic, partition, offset, step, bool(content[31]))
-
-
-DIRECTORY = "trail"
+            yield SuspectRecord(topic, partition, offset, step)
 
 
 def own_trail(directory: str) -> Breadcrumb:
-    """That of this worker. It may outlive a query, and its file not: then it gets a new one."""
+    """The file of this worker. The worker may outlive a query, and its file not: then it gets a new one."""
     path = Path(directory) / f"{os.getpid()}{SUFFIX}"
     if not path.exists():
         _opened.cache_clear()
@@ -99,22 +92,22 @@ def own_trail(directory: str) -> Breadcrumb:
     return _opened(path)
 
 
-@cache
-def _opened(path: Path) -> Breadcrumb:
-    return Breadcrumb(path)
-
-
 def trail_of(checkpoint: Path) -> Path:
     return checkpoint / DIRECTORY
 
 
 def forget_trail(checkpoint: Path) -> None:
-    """Of workers of before: a new query begins."""
+    """Delete the files of earlier workers: a new query begins."""
     for path in trail_of(checkpoint).glob(f"*{SUFFIX}"):
         path.unlink(missing_ok=True)
 
 
 def last_seen(checkpoint: Path) -> str:
-    """Where workers were in functions with state when they ended, for people to read; empty: nobody knows."""
+    """Where workers were in functions with state when they ended, for people to read; empty when unknown."""
     found = sorted({f"{one.topic}/{one.partition} at offset {one.offset}" for one in suspects(trail_of(checkpoint))})
     return "; ".join(found[:3])
+
+
+@cache
+def _opened(path: Path) -> Breadcrumb:
+    return Breadcrumb(path)

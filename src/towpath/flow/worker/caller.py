@@ -1,10 +1,9 @@
-"""The functions of `each` steps: called with one document at a time, each call on its own.
+"""Calls the functions of `each` steps with one document at a time, each call on its own and within its time limit.
 
-A time limit for one call of a user's function, in the worker that runs it.
-
-A thread looks at how long the present call has been running. One that is over its time is interrupted by a signal,
-whose handler raises `OverTime` inside it. A call that does not come back even then (it is inside C code, or catches
-everything) ends the worker; before that it is written down which record it was, so that nobody has to search for it.
+The limit is watched by a thread (`Watchdog`), which looks at how long the present call has been running. One that is
+over its time is interrupted by a signal, whose handler raises `OverTime` inside it. A call that does not come back even
+then (it is inside C code, or catches everything) ends the worker; its breadcrumb says which record it was at, so the
+batch need not be searched for it.
 """
 
 from __future__ import annotations
@@ -20,70 +19,18 @@ from types import FrameType
 from typing import Any
 
 from towpath.flow.delivery.ids import DeliveryIds
+from towpath.flow.documents.reader import Document
 from towpath.flow.documents.splice import copied
 from towpath.flow.failures import ErrorCode, RecordFailure
 from towpath.flow.graph.nodes import InputFilter
 from towpath.flow.worker.breadcrumb import Breadcrumb
 from towpath.flow.worker.context import Reentry
-from towpath.flow.worker.records import Chunk, Document, RecordColumns
+from towpath.flow.worker.records import Chunk, RecordColumns
 
 STUCK_EXIT = 70
 LOOKS_PER_LIMIT = 10
 LONGEST_LOOK_S = 1.0
 LEAST_GRACE_S = 1.0
-
-
-class OverTime(BaseException):
-    """The call took longer than its limit. No `Exception`: a function that catches all of these is interrupted too."""
-
-
-class Watchdog:
-    """Watches the calls of a worker's main thread, the one that gets signals. One for all functions of a segment."""
-
-    def __init__(self, limits_s: Sequence[float], on_stuck: Callable[[], None]) -> None:
-        self._look_s = min(LONGEST_LOOK_S, min(limits_s) / LOOKS_PER_LIMIT)
-        self._on_stuck = on_stuck
-        self._call: tuple[float, float] | None = None  # when it began, and its limit
-        self._ended = threading.Event()
-        self._main = threading.main_thread().ident or 0
-        self._handler = signal.signal(signal.SIGALRM, self._interrupt)
-        self._thread = threading.Thread(target=self._watch, name="towpath-watchdog", daemon=True)
-        self._thread.start()
-
-    def begin(self, limit_s: float) -> None:
-        self._call = (time.monotonic(), limit_s)
-
-    def end(self) -> None:
-        self._call = None
-
-    def close(self) -> None:
-        self._ended.set()
-        self._thread.join()
-        signal.signal(signal.SIGALRM, self._handler)
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        # The call may have come to its end while the signal was on its way, and another may have begun.
-        if _over_s(self._call) > 0:
-            raise OverTime
-
-    def _watch(self) -> None:
-        interrupted: tuple[float, float] | None = None
-        interrupted_at = 0.0
-        while not self._ended.wait(self._look_s):
-            call = self._call
-            if call is None or _over_s(call) <= 0:
-                continue
-            if call is not interrupted:
-                interrupted, interrupted_at = call, time.monotonic()
-                signal.pthread_kill(self._main, signal.SIGALRM)
-            elif time.monotonic() - interrupted_at > max(call[1], LEAST_GRACE_S):
-                self._on_stuck()
-                os._exit(STUCK_EXIT)
-
-
-def _over_s(call: tuple[float, float] | None) -> float:
-    """By how much a call has passed its limit; not above 0: it has not."""
-    return 0.0 if call is None else time.monotonic() - call[0] - call[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,20 +176,66 @@ class StepCaller:
         return ()
 
 
-def open_by_call(calls: Sequence[StepCall], breadcrumb: Breadcrumb, watchdog: Watchdog | None) -> dict[int, StepCaller]:
-    """One for each call, by its identity."""
-    return {id(call): StepCaller(call, breadcrumb, watchdog) for call in calls}
-
-
 def open_callers(calls: Sequence[StepCall], breadcrumb: Breadcrumb, watchdog: Watchdog | None) -> list[StepCaller]:
     return [StepCaller(call, breadcrumb, watchdog) for call in calls]
 
 
-def open_watchdog(calls: Sequence[StepCall], breadcrumb: Breadcrumb, closing: ExitStack) -> Watchdog | None:
+def open_watchdog(calls: Sequence[StepCall], closing: ExitStack) -> Watchdog | None:
     """One for all functions of a segment that have a time limit."""
     limits_s = [call.timeout_s for call in calls if call.timeout_s is not None]
     if not limits_s:
         return None
-    watchdog = Watchdog(limits_s, breadcrumb.stuck)
+    watchdog = Watchdog(limits_s)
     closing.callback(watchdog.close)
     return watchdog
+
+
+class Watchdog:
+    """Watches the calls of a worker's main thread, the one that gets signals. One for all functions of a segment."""
+
+    def __init__(self, limits_s: Sequence[float]) -> None:
+        self._look_s = min(LONGEST_LOOK_S, min(limits_s) / LOOKS_PER_LIMIT)
+        self._call: tuple[float, float] | None = None  # when it began, and its limit
+        self._ended = threading.Event()
+        self._main = threading.main_thread().ident or 0
+        self._handler = signal.signal(signal.SIGALRM, self._interrupt)
+        self._thread = threading.Thread(target=self._watch, name="towpath-watchdog", daemon=True)
+        self._thread.start()
+
+    def begin(self, limit_s: float) -> None:
+        self._call = (time.monotonic(), limit_s)
+
+    def end(self) -> None:
+        self._call = None
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join()
+        signal.signal(signal.SIGALRM, self._handler)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        # The call may have come to its end while the signal was on its way, and another may have begun.
+        if _over_s(self._call) > 0:
+            raise OverTime
+
+    def _watch(self) -> None:
+        interrupted: tuple[float, float] | None = None
+        interrupted_at = 0.0
+        while not self._ended.wait(self._look_s):
+            call = self._call
+            if call is None or _over_s(call) <= 0:
+                continue
+            if call is not interrupted:
+                interrupted, interrupted_at = call, time.monotonic()
+                signal.pthread_kill(self._main, signal.SIGALRM)
+            elif time.monotonic() - interrupted_at > max(call[1], LEAST_GRACE_S):
+                os._exit(STUCK_EXIT)
+
+
+class OverTime(BaseException):
+    """The call took longer than its limit. No `Exception`: a function that catches all of these is interrupted too."""
+
+
+def _over_s(call: tuple[float, float] | None) -> float:
+    """By how much a call has passed its limit; not above 0: it has not."""
+    return 0.0 if call is None else time.monotonic() - call[0] - call[1]

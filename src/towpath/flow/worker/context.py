@@ -1,10 +1,8 @@
-"""Where a segment runs: names and settings of its batch.
+"""What a segment knows of its batch: names and settings, and what has come back through the re-entry topic.
 
-What comes back through the re-entry topic: which of it a stage takes, and under which coordinates.
-
-It is counted, searched and reported where it lies, in the re-entry topic. But steps see it, and names are made of it,
-as it was read for the first time: a replay is the same delivery, and never newer than what came after it.
-Batches without such records know nothing of this.
+A record that came back is counted, searched and reported where it lies, in the re-entry topic. But steps see it, and
+names are made of it, as it was read for the first time: a replay is the same delivery, and never newer than what came
+after it. Batches without such records have no `Reentry`.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ class BatchContext:
     blocks: BlockBarrier = OPEN  # the block rules that were fixed with the batch
 
     def place(self, output: str, unit: str) -> WriterContext:
-        """What a sink is told about the writer that it opens."""
+        """What a sink gets to open the writer of a unit."""
         return WriterContext(
             self.flow,
             self.stage,
@@ -71,7 +69,7 @@ _OLD = "\n"  # between the name of a topic and the id that it had once
 
 @dataclass(frozen=True, slots=True)
 class Reentry:
-    """What a stage of a flow needs to know. `answers`: for records that are for no stage, which none may pass over."""
+    """Which re-entries a stage takes, and under which coordinates. `answers`: also for those that are for no stage."""
 
     topic: str
     stage: str
@@ -81,7 +79,7 @@ class Reentry:
     recalled: frozenset[Sent] = frozenset()
 
     def sort(self, records: RecordColumns) -> tuple[dict[int, str], dict[int, RecordFailure]]:
-        """The places of those that are passed over, with why, and those that nobody can take.
+        """The places of records that are passed over, with the reason, and failures of those that no stage can take.
 
         A tick that no operator of this stage has taken is of an earlier generation, and passed over too.
         """
@@ -122,7 +120,7 @@ class Reentry:
         return RecordFailure(ErrorCode.NOT_VALID, self.topic, "BadReentry", bounded(why))
 
     def first_readings(self, records: RecordColumns) -> dict[int, FirstReading]:
-        """By place, of those that this stage takes."""
+        """By place, of the records that this stage takes."""
         found = {
             at: self._read(said_by(records.headers(at)))
             for at, topic in enumerate(records.topics)

@@ -1,12 +1,12 @@
-"""What was decided for one unit, as files: the records that have deliveries, and for each output what it is to get.
+"""Files that a unit writes before its outputs are loaded: what was decided, and what a sink has refused.
 
-Step 2 of docs/explanation/delivery.md. Arrow streams that go side by side: the n-th batch of each belongs to the n-th
-chunk. A payload that is the record as it came is not written twice.
+A *decision* (step 2 of docs/explanation/delivery.md) holds the records that have deliveries, and for each output what
+it is to get: Arrow streams that go side by side, the n-th batch of each for the n-th chunk. A payload that is the
+record as it came is not written twice.
 
-What a sink has refused of a unit, kept before other outputs are given the rest.
-
-Without it a second attempt might find the sink of another mind: it takes what it has refused, while the other outputs
-were given everything else and are done. The record would be in one of them and nowhere else.
+A `RefusedFile` keeps what a sink has refused of a unit, before other outputs are given the rest. Without it a second
+attempt might find that the sink takes what it has refused, while the other outputs were given everything else and are
+done. The record would be in one of them and nowhere else.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ DELIVERIES = pa.schema(
         ("routing", pa.string()),
     ]
 )
+DIRECTORY = "refused"
 OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -49,9 +50,8 @@ class DecisionFile:
 
     def __init__(self, batch: BatchContext, unit: str, closing: ExitStack) -> None:
         self._named = Path(batch.directory, f"{sha256(unit.encode()).hexdigest()[:32]}.unit")
-        self._path = self._named.with_suffix(
-            f".{uuid4().hex}"
-        )  # of this attempt: one that was given up may go on writing
+        # Of this attempt: one that was given up may go on writing.
+        self._path = self._named.with_suffix(f".{uuid4().hex}")
         self._unit = unit
         self._closing = closing
         self._streams: list[pa.RecordBatchStreamWriter] = []
@@ -106,6 +106,38 @@ def decided(path: Path, outputs: int) -> Iterator[tuple[Chunk, list[Deliveries]]
             yield chunk, [_deliveries(chunk.records, stream.read_next_batch()) for stream in streams]
 
 
+class RefusedFile:
+    """What a sink has refused, beside the reports of all attempts at the batch. No file: nothing was refused yet."""
+
+    def __init__(self, batch: BatchContext, output: str, unit: str) -> None:
+        name = sha256(f"{output}\n{unit}".encode()).hexdigest()
+        self._path = Path(batch.directory).parent / DIRECTORY / f"{name}.json"
+        self.known = self._read()
+        self._new = dict(self.known)
+
+    def add(self, delivery_id: bytes, failure: RecordFailure) -> None:
+        self._new[delivery_id] = failure
+
+    def write(self) -> None:
+        """Make it visible, whole, and keep it over a power cut."""
+        if self._new == self.known:
+            return
+        self._path.parent.mkdir(exist_ok=True)
+        aside = self._path.with_suffix(f".{os.getpid()}")
+        with aside.open("w", encoding="utf-8") as file:
+            json.dump({id.hex(): failure for id, failure in self._new.items()}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, self._path)
+
+    def _read(self) -> dict[bytes, RecordFailure]:
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return {bytes.fromhex(id): RecordFailure(ErrorCode(code), *rest) for id, (code, *rest) in found.items()}
+
+
 def _stream(path: Path, closing: ExitStack) -> pa.RecordBatchStreamReader:
     file = closing.enter_context(pa.OSFile(str(path)))
     return closing.enter_context(pa.ipc.open_stream(file))
@@ -145,38 +177,3 @@ def _deliveries(records: RecordColumns, batch: pa.RecordBatch) -> Deliveries:
     return Deliveries(
         texts, targets, ids, delivery_ids, versions, keys, times, routings if has_routings else None, source
     )
-
-
-DIRECTORY = "refused"
-
-
-class RefusedFile:
-    """Beside the reports of all attempts at the batch; there is none when nothing was refused or nobody came so far."""
-
-    def __init__(self, batch: BatchContext, output: str, unit: str) -> None:
-        name = sha256(f"{output}\n{unit}".encode()).hexdigest()
-        self._path = Path(batch.directory).parent / DIRECTORY / f"{name}.json"
-        self.known = self._read()
-        self._new = dict(self.known)
-
-    def add(self, delivery_id: bytes, failure: RecordFailure) -> None:
-        self._new[delivery_id] = failure
-
-    def write(self) -> None:
-        """Make it visible, whole, and keep it over a power cut."""
-        if self._new == self.known:
-            return
-        self._path.parent.mkdir(exist_ok=True)
-        aside = self._path.with_suffix(f".{os.getpid()}")
-        with aside.open("w", encoding="utf-8") as file:
-            json.dump({id.hex(): failure for id, failure in self._new.items()}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, self._path)
-
-    def _read(self) -> dict[bytes, RecordFailure]:
-        try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return {}
-        return {bytes.fromhex(id): RecordFailure(ErrorCode(code), *rest) for id, (code, *rest) in found.items()}

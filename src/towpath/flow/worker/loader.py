@@ -1,10 +1,8 @@
-"""The end of a plan: rows become deliveries, which go to their sinks or, where it must be decided first, into files.
+"""The end of a segment: rows become deliveries, which go to their sinks or, if decided first, into files.
 
-Loads what was decided before: the tasks of step 4 where step 2 was a job of its own.
-
-Gives the deliveries of one unit to its sinks: those that may refuse something first, the others without that.
-
-Step 4 of docs/explanation/delivery.md.
+`Deliver` ends a segment that way; `LoadDecided` loads what was decided before (step 4 of
+docs/explanation/delivery.md, where step 2 was a job of its own). Both hand the deliveries of a unit to a
+`UnitDelivery`, which gives them first to the sinks that may refuse something, and to the others what is left.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,16 +23,190 @@ from towpath.flow.delivery.ids import Digest
 from towpath.flow.failures import ErrorCode, RecordFailure, bounded, encode_fault
 from towpath.flow.sinks.sink import Deliveries, DeliveryBuffer, Refusal, Sink
 from towpath.flow.worker.breadcrumb import Breadcrumb
-from towpath.flow.worker.caller import StepCall, StepCaller, Watchdog, open_by_call, open_callers
+from towpath.flow.worker.caller import StepCall, StepCaller, Watchdog, open_callers
 from towpath.flow.worker.context import BatchContext
 from towpath.flow.worker.decision import DecisionFile, RefusedFile, decided, unit_name
-from towpath.flow.worker.preparer import Alternatives, CallPath, ChunkWalk, Columns, Preparer
+from towpath.flow.worker.preparer import CallPath, ChunkWalk, Columns, Preparer
 from towpath.flow.worker.records import Chunk
 from towpath.flow.worker.report import Coordinates, SegmentReport
 
+NAME = "load"  # of the reports of `LoadDecided`
+EVERY_OUTPUT = "every output"  # has filtered it, each by functions of its own
 
-class WorkerFault(Exception):
-    """Carries a classified error to the driver, which gets nothing but this text."""
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """Ends with deliveries: to the sinks, or with `decides` to a file from which they are loaded later."""
+
+    loads: tuple[OutputLoad, ...]
+    buckets: int | None = None  # of a stage that shuffles; None: a task has one input partition
+    decides: bool = False
+
+    def unit(self, chunk: Chunk, task: str) -> str:
+        """The name of what this task does, the same on every attempt, in whatever order Spark numbers its tasks."""
+        if self.buckets is not None:
+            return f"{task}of{self.buckets}"
+        topic, partition, _ = chunk.records.coordinates(0)
+        return f"{topic}/{partition}"
+
+    def run(
+        self,
+        chunks: Iterator[Chunk],
+        task: str,
+        batch: BatchContext,
+        breadcrumb: Breadcrumb,
+        watchdog: Watchdog | None,
+        report: SegmentReport,
+        closing: ExitStack,
+    ) -> None:
+        first = next(chunks, None)
+        if first is None:
+            return  # no input, no unit
+        unit = self.unit(first, task)
+        outputs = [OutputPreparer(load, batch, breadcrumb, watchdog) for load in self.loads]
+        sinks = {load.output: load.sink for load in self.loads}
+        end = DecisionFile(batch, unit, closing) if self.decides else UnitDelivery(sinks, batch, unit, report, closing)
+        calls = [call for load in self.loads for call in load.all_calls]
+        callers = {id(call): StepCaller(call, breadcrumb, watchdog) for call in calls}
+        has_ways = any(load.ways for load in self.loads)
+        for chunk in chain([first], chunks):
+            deliveries = prepare_ways(outputs, chunk, callers) if has_ways else prepare_all(outputs, chunk)
+            if batch.reentry is not None:
+                named = zip(self.loads, deliveries, strict=True)
+                deliveries = [batch.reentry.missing(load.output, each) for load, each in named]
+            report.add(chunk)
+            end.give(chunk, deliveries)
+        end.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadDecided:
+    """Sent to the workers; a task is given the numbers of the units that it has to load."""
+
+    units: tuple[Path, ...]
+    sinks: Mapping[str, Sink]
+    batch: BatchContext
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What `mapInArrow` calls in a worker."""
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                self.load(number)
+        yield from ()
+
+    def load(self, number: int) -> None:
+        crash.arm_worker(self.batch.crash)
+        path = self.units[number]
+        report = SegmentReport(Path(self.batch.directory), f"{NAME}-{number}")
+        with ExitStack() as closing:
+            delivery = UnitDelivery(self.sinks, self.batch, unit_name(path), report, closing)
+            for chunk, deliveries in decided(path, len(self.sinks)):
+                delivery.give(chunk, deliveries)
+            delivery.finish()
+        report.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class OutputLoad:
+    """One output: the calls that only it needs, and the sink. With `ways` rows come by these in place of `calls`."""
+
+    output: str
+    sink: Sink
+    calls: tuple[StepCall, ...]
+    columns: Columns
+    ways: tuple[CallPath, ...] = ()
+
+    @property
+    def all_calls(self) -> list[StepCall]:
+        return [*self.calls, *(hop for way in self.ways for hop in way.hops if isinstance(hop, StepCall))]
+
+
+class OutputPreparer:
+    """An output at work in one task: what it is to get of each chunk."""
+
+    def __init__(
+        self, load: OutputLoad, batch: BatchContext, breadcrumb: Breadcrumb, watchdog: Watchdog | None
+    ) -> None:
+        self._callers = open_callers(load.calls, breadcrumb, watchdog)
+        self._ways = load.ways or (CallPath(None, load.calls, load.columns),)
+        self._preparers = [Preparer(load.output, load.sink, way.columns, batch) for way in self._ways]
+
+    def prepare(self, chunk: Chunk) -> Deliveries:
+        """What this output gets of the chunk; inputs that cannot be delivered fail in it."""
+        for caller in self._callers:
+            caller.run(chunk)
+        return self._preparers[0].deliveries(chunk)
+
+    def come(self, walk: ChunkWalk) -> list[Chunk]:
+        """What has come to it, by way."""
+        return [walk.end(way) for way in self._ways]
+
+    def prepare_come(self, come: list[Chunk]) -> tuple[Deliveries, Chunk]:
+        """What it gets of all that has come to it, and the rows of that as one chunk, with what has failed."""
+        while True:
+            failed: dict[int, RecordFailure] = {}
+            texts = [way.payloads(chunk, failed) for way, chunk in zip(self._preparers, come, strict=True)]
+            merged, payloads = _merged(come, texts)
+            made = self._preparers[0].named(merged, payloads, failed)
+            if not failed:
+                merged.failed = {input: failure for chunk in come for input, failure in chunk.failed.items()}
+                return made, merged
+            for chunk in come:
+                chunk.fail(failed)
+
+    def prepare_less(self, chunk: Chunk, failed: dict[int, RecordFailure]) -> Deliveries:
+        """The same without inputs that have failed for another output."""
+        chunk.fail(failed)
+        return self._preparers[0].deliveries(chunk)
+
+
+def prepare_all(outputs: list[OutputPreparer], chunk: Chunk) -> list[Deliveries]:
+    """The deliveries to all outputs. An input that one output cannot even prepare is delivered to none.
+
+    The chunk is left with the inputs of which at least one output gets something.
+    """
+    if len(outputs) == 1:
+        return [outputs[0].prepare(chunk)]
+    forks = [chunk.fork() for _ in outputs]
+    prepared = [output.prepare(fork) for output, fork in zip(outputs, forks, strict=True)]
+    failed = {input: failure for fork in reversed(forks) for input, failure in fork.failed.items()}
+    if failed:
+        prepared = [output.prepare_less(fork, failed) for output, fork in zip(outputs, forks, strict=True)]
+        chunk.fail(failed)
+    _keep_delivered(chunk, {input for fork in forks for input in fork.inputs})
+    return prepared
+
+
+def prepare_ways(outputs: list[OutputPreparer], chunk: Chunk, callers: Mapping[int, StepCaller]) -> list[Deliveries]:
+    """The same where rows come by several ways."""
+    walk = ChunkWalk(chunk, callers)
+    come = [output.come(walk) for output in outputs]
+    prepared = [output.prepare_come(each) for output, each in zip(outputs, come, strict=True)]
+    failed = {input: failure for _, made in reversed(prepared) for input, failure in made.failed.items()}
+    if failed:
+        for each in (each for chunks in come for each in chunks):
+            each.fail(failed)
+        prepared = [output.prepare_come(each) for output, each in zip(outputs, come, strict=True)]
+        chunk.fail(failed)
+    _keep_delivered(chunk, {input for _, made in prepared for input in made.inputs})
+    return [deliveries for deliveries, _ in prepared]
+
+
+def _merged(chunks: Sequence[Chunk], texts: Sequence[list[bytes]]) -> tuple[Chunk, list[bytes]]:
+    """The rows of several chunks of the same records, those of one input together, in the order of the chunks."""
+    if len(chunks) == 1:
+        return chunks[0], texts[0]
+    rows = sorted((input, at, row) for at, chunk in enumerate(chunks) for row, input in enumerate(chunk.inputs))
+    documents = [chunks[at].documents[row] for _, at, row in rows]
+    befores = [chunks[at].befores[row] for _, at, row in rows]
+    merged = Chunk(chunks[0].records, [input for input, _, _ in rows], documents, befores)
+    return merged, [texts[at][row] for _, at, row in rows]
+
+
+def _keep_delivered(chunk: Chunk, delivered: set[int]) -> None:
+    if gone := chunk.count_inputs() - len(delivered):
+        chunk.filtered[EVERY_OUTPUT] += gone
+        chunk.keep([row for row, input in enumerate(chunk.inputs) if input in delivered])
 
 
 class UnitDelivery:
@@ -43,37 +216,35 @@ class UnitDelivery:
         self, sinks: Mapping[str, Sink], batch: BatchContext, unit: str, report: SegmentReport, closing: ExitStack
     ) -> None:
         _begin_once(batch, unit)
-        self._writings = [OutputWriter(output, sink, batch, unit, report) for output, sink in sinks.items()]
+        self._writers = [OutputWriter(output, sink, batch, unit, report) for output, sink in sinks.items()]
         has_both = len({sink.may_refuse for sink in sinks.values()}) > 1
-        self._firsts = [one.may_refuse or not has_both for one in self._writings]
-        lasts = [one for one, is_first in zip(self._writings, self._firsts, strict=True) if not is_first]
-        self._waiting = {one.output: DeliveryBuffer(shares=len(lasts)) for one in lasts}  # until the first are done
-        self._is_kept = has_both and batch.strategy.has_marks  # what is refused, before the others begin
-        for one, is_first in zip(self._writings, self._firsts, strict=True):
-            if is_first:
-                one.open(closing, RefusedFile(batch, one.output, unit) if self._is_kept else None)
+        self._first = [one for one in self._writers if one.may_refuse or not has_both]
+        self._last = [one for one in self._writers if one not in self._first]
+        self._waiting = {one.output: DeliveryBuffer(shares=len(self._last)) for one in self._last}
+        is_kept = has_both and batch.strategy.has_marks  # what is refused, before the others begin
+        for one in self._first:
+            one.open(closing, RefusedFile(batch, one.output, unit) if is_kept else None)
         self._closing = closing
         self._report = report
 
     def give(self, chunk: Chunk, deliveries: Sequence[Deliveries]) -> None:
         """Hand on what each output is to get, in the order of the outputs."""
         if len(deliveries) > 1:
-            siblings = {one.output: each.source.inputs for one, each in zip(self._writings, deliveries, strict=True)}
+            siblings = {one.output: each.source.inputs for one, each in zip(self._writers, deliveries, strict=True)}
             for each in deliveries:
                 each.source.siblings = siblings
-        for one, each, is_first in zip(self._writings, deliveries, self._firsts, strict=True):
-            if is_first:
-                one.load(each)
-            else:
+        for one, each in zip(self._writers, deliveries, strict=True):
+            if one.output in self._waiting:
                 self._waiting[one.output].add(each)
+            else:
+                one.load(each)
 
     def finish(self) -> None:
-        for one, is_first in zip(self._writings, self._firsts, strict=True):
-            if is_first:
-                one.finish()
+        for one in self._first:
+            one.finish()
         crash.here(CrashPoint.REFUSING_SINKS_DONE)
         refused = frozenset(self._report.refused)  # by these; what one of the others refuses is its own affair
-        for one in (one for one in self._writings if one.output in self._waiting):
+        for one in self._last:
             one.open(self._closing, None)
             for each in self._waiting[one.output]:
                 one.load(_without(each, refused))
@@ -159,7 +330,7 @@ class OutputWriter:
 
 
 def _begin_once(batch: BatchContext, unit: str) -> None:
-    """At most once: Spark may try a task again whose worker has died, and nobody knows what that one has written."""
+    """At most once: Spark may run a task again whose worker has died, and what that one wrote is unknown."""
     if batch.strategy.may_repeat:
         return
     try:
@@ -178,166 +349,5 @@ def _without(deliveries: Deliveries, refused: Collection[Coordinates]) -> Delive
     return deliveries if len(kept) == len(deliveries) else deliveries.only(kept)
 
 
-EVERY_OUTPUT = "every output"  # has filtered it, each by functions of its own
-
-
-@dataclass(frozen=True, slots=True)
-class OutputLoad:
-    """One output: the calls that only it needs, and the sink. With `ways` rows come by these in place of `calls`."""
-
-    output: str
-    sink: Sink
-    calls: tuple[StepCall, ...]
-    columns: Columns
-    ways: tuple[CallPath, ...] = ()
-
-    @property
-    def all_calls(self) -> list[StepCall]:
-        return [*self.calls, *(hop for way in self.ways for hop in way.hops if isinstance(hop, StepCall))]
-
-
-@dataclass(frozen=True, slots=True)
-class Deliver:
-    """Ends with deliveries: to the sinks, or with `decides` to a file from which they are loaded later."""
-
-    loads: tuple[OutputLoad, ...]
-    buckets: int | None = None  # of a stage that shuffles; None: a task has one input partition
-    decides: bool = False
-
-    def unit(self, chunk: Chunk, task: str) -> str:
-        """The name of what this task does, the same on every attempt, in whatever order Spark numbers its tasks."""
-        if self.buckets is not None:
-            return f"{task}of{self.buckets}"
-        topic, partition, _ = chunk.records.coordinates(0)
-        return f"{topic}/{partition}"
-
-    def run(
-        self,
-        chunks: Iterator[Chunk],
-        task: str,
-        batch: BatchContext,
-        breadcrumb: Breadcrumb,
-        watchdog: Watchdog | None,
-        report: SegmentReport,
-        closing: ExitStack,
-    ) -> None:
-        first = next(chunks, None)
-        if first is None:
-            return  # no input, no unit
-        unit = self.unit(first, task)
-        outputs = [Prepared(load, batch, breadcrumb, watchdog) for load in self.loads]
-        sinks = {load.output: load.sink for load in self.loads}
-        end = DecisionFile(batch, unit, closing) if self.decides else UnitDelivery(sinks, batch, unit, report, closing)
-        callers = open_by_call([call for load in self.loads for call in load.all_calls], breadcrumb, watchdog)
-        has_ways = any(load.ways for load in self.loads)
-        for chunk in _then(first, chunks):
-            deliveries = prepare_ways(outputs, chunk, callers) if has_ways else prepare_all(outputs, chunk)
-            if batch.reentry is not None:
-                named = zip(self.loads, deliveries, strict=True)
-                deliveries = [batch.reentry.missing(load.output, each) for load, each in named]
-            report.add(chunk)
-            end.give(chunk, deliveries)
-        end.finish()
-
-
-class Prepared:
-    """An output at work in one task: what it is to get of each chunk."""
-
-    def __init__(
-        self, load: OutputLoad, batch: BatchContext, breadcrumb: Breadcrumb, watchdog: Watchdog | None
-    ) -> None:
-        self._callers = open_callers(load.calls, breadcrumb, watchdog)
-        self._preparer = Preparer(load.output, load.sink, load.columns, batch)
-        self._ways = load.ways or (CallPath(None, load.calls, load.columns),)
-        self._alternatives = Alternatives(load.output, load.sink, self._ways, batch)
-
-    def prepare(self, chunk: Chunk) -> Deliveries:
-        """What this output gets of the chunk; inputs that cannot be delivered fail in it."""
-        for caller in self._callers:
-            caller.run(chunk)
-        return self._preparer.deliveries(chunk)
-
-    def come(self, walk: ChunkWalk) -> list[Chunk]:
-        """What has come to it, by way."""
-        return [walk.end(way) for way in self._ways]
-
-    def prepare_come(self, come: list[Chunk]) -> tuple[Deliveries, Chunk]:
-        return self._alternatives.deliveries(come)
-
-    def prepare_less(self, chunk: Chunk, failed: dict[int, RecordFailure]) -> Deliveries:
-        """The same without inputs that have failed for another output."""
-        chunk.fail(failed)
-        return self._preparer.deliveries(chunk)
-
-
-def prepare_all(outputs: list[Prepared], chunk: Chunk) -> list[Deliveries]:
-    """The deliveries to all outputs. An input that one output cannot even prepare is delivered to none.
-
-    The chunk is left with the inputs of which at least one output gets something.
-    """
-    if len(outputs) == 1:
-        return [outputs[0].prepare(chunk)]
-    forks = [chunk.fork() for _ in outputs]
-    prepared = [output.prepare(fork) for output, fork in zip(outputs, forks, strict=True)]
-    failed = {input: failure for fork in reversed(forks) for input, failure in fork.failed.items()}
-    if failed:
-        prepared = [output.prepare_less(fork, failed) for output, fork in zip(outputs, forks, strict=True)]
-        chunk.fail(failed)
-    _keep_delivered(chunk, {input for fork in forks for input in fork.inputs})
-    return prepared
-
-
-def prepare_ways(outputs: list[Prepared], chunk: Chunk, callers: Mapping[int, StepCaller]) -> list[Deliveries]:
-    """The same where rows come by several ways."""
-    walk = ChunkWalk(chunk, callers)
-    come = [output.come(walk) for output in outputs]
-    prepared = [output.prepare_come(each) for output, each in zip(outputs, come, strict=True)]
-    failed = {input: failure for _, made in reversed(prepared) for input, failure in made.failed.items()}
-    if failed:
-        for each in (each for chunks in come for each in chunks):
-            each.fail(failed)
-        prepared = [output.prepare_come(each) for output, each in zip(outputs, come, strict=True)]
-        chunk.fail(failed)
-    _keep_delivered(chunk, {input for _, made in prepared for input in made.inputs})
-    return [deliveries for deliveries, _ in prepared]
-
-
-def _keep_delivered(chunk: Chunk, delivered: set[int]) -> None:
-    if gone := chunk.count_inputs() - len(delivered):
-        chunk.filtered[EVERY_OUTPUT] += gone
-        chunk.keep([row for row, input in enumerate(chunk.inputs) if input in delivered])
-
-
-def _then(first: Chunk, rest: Iterator[Chunk]) -> Iterator[Chunk]:
-    yield first
-    yield from rest
-
-
-NAME = "load"  # of its reports
-
-
-@dataclass(frozen=True, slots=True)
-class LoadDecided:
-    """Sent to the workers; a task is given the numbers of the units that it has to load."""
-
-    units: tuple[Path, ...]
-    sinks: Mapping[str, Sink]
-    batch: BatchContext
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What `mapInArrow` calls in a worker."""
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                self.load(number)
-        yield from ()
-
-    def load(self, number: int) -> None:
-        crash.arm_worker(self.batch.crash)
-        path = self.units[number]
-        report = SegmentReport(Path(self.batch.directory), f"{NAME}-{number}")
-        with ExitStack() as closing:
-            delivering = UnitDelivery(self.sinks, self.batch, unit_name(path), report, closing)
-            for chunk, deliveries in decided(path, len(self.sinks)):
-                delivering.give(chunk, deliveries)
-            delivering.finish()
-        report.finish()
+class WorkerFault(Exception):
+    """Carries a classified error to the driver, which gets nothing but this text."""

@@ -1,12 +1,10 @@
-"""From rows to deliveries: the text of each document, its target, its id.
+"""From rows to deliveries: the text of each document, its target, its ids (`Preparer`).
 
-Names of deliveries: target, id, routing, delivery id and version, column by column.
+Names are made column by column. The records of a task are nearly always of one partition: what they have in common is
+made once for all of them.
 
-The records of a task are nearly always of one partition: what they have in common is made once for all of them.
-
-How rows come to an output where they can come by several ways, or where several outputs share a part of the way.
-
-A call that several ways have in common is made once for a row: what it gives is kept until the chunk is done.
+Rows may come to an output by several ways, and outputs may share a part of a way (`ChunkWalk`). A call that several
+ways have in common is made once for a row: what it gives is kept until the chunk is done.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from towpath.flow.delivery.ids import DeliveryIds, versions_of
 from towpath.flow.documents.splice import changes, members, splice_rows
@@ -23,92 +21,6 @@ from towpath.flow.sinks.sink import Deliveries, Sink
 from towpath.flow.worker.caller import StepCall, StepCaller
 from towpath.flow.worker.context import BatchContext
 from towpath.flow.worker.records import Chunk, RecordColumns
-
-
-class Names(NamedTuple):
-    """One of each for every row."""
-
-    targets: list[str]
-    ids: list[str]
-    routings: list[str] | None
-    delivery_ids: list[bytes]
-    versions: list[int]
-
-
-class Namer:
-    """Names what goes to one output."""
-
-    def __init__(self, output: str, sink: Sink, batch: BatchContext) -> None:
-        self._output = output
-        self._batch = batch
-        self._ids = DeliveryIds(batch.flow, batch.stage, output)
-        self._target = sink.target.filler()
-        self._id = None if sink.id is None else sink.id.filler()
-        self._routing = None if sink.routing is None else sink.routing.filler()
-
-    def names(self, chunk: Chunk, records: RecordColumns, failed: dict[int, RecordFailure]) -> Names:
-        """Of all rows; where a document lacks what a name is made of, its input is put to `failed`."""
-        targets = self._filled(self._target, chunk, failed)
-        own_ids = None if self._id is None else self._filled(self._id, chunk, failed)
-        routings = None if self._routing is None else self._filled(self._routing, chunk, failed)
-        ids, delivery_ids, versions = self._by_coordinates(chunk, records)
-        return Names(targets, ids if own_ids is None else own_ids, routings, delivery_ids, versions)
-
-    def _filled(self, fill: Callable[[Any], str], chunk: Chunk, failed: dict[int, RecordFailure]) -> list[str]:
-        try:
-            return list(map(fill, chunk.documents))
-        except (TypeError, ValueError):
-            return [self._tried(fill, chunk, row, failed) for row in range(len(chunk.documents))]
-
-    def _tried(self, fill: Callable[[Any], str], chunk: Chunk, row: int, failed: dict[int, RecordFailure]) -> str:
-        try:
-            return fill(chunk.documents[row])
-        except (TypeError, ValueError) as error:
-            failed.setdefault(chunk.inputs[row], RecordFailure.of(ErrorCode.TRANSFORM_FAILED, self._output, error))
-            return ""
-
-    def _by_coordinates(self, chunk: Chunk, records: RecordColumns) -> tuple[list[str], list[bytes], list[int]]:
-        batch = self._batch
-        ids: list[str] = []
-        delivery_ids: list[bytes] = []
-        versions: list[int] = []
-        ordinals = chunk.ordinals()
-        for topic, partition, start, stop in _runs(chunk.inputs, records):
-            offsets = [records.offsets[input] for input in chunk.inputs[start:stop]]
-            incarnation = batch.incarnations.get(topic, 0)
-            ids += _shown(f"{topic}:{incarnation}:{partition}:", offsets, ordinals[start:stop])
-            topic_id = batch.topic_ids.get(topic, topic)
-            delivery_ids += self._ids.many(topic_id, partition, offsets, ordinals[start:stop])
-            versions += versions_of(incarnation, offsets)
-        if batch.reentry is not None:
-            ids = list(map(batch.reentry.shown, ids))
-        return ids, delivery_ids, versions
-
-
-def _runs(inputs: Sequence[int], records: RecordColumns) -> Iterator[tuple[str, int, int, int]]:
-    """Topic, partition, and from where to where the rows are of them."""
-    topics, partitions = records.topic_keys, records.partitions
-    if not inputs:
-        return
-    if len(set(topics)) == 1 and len(set(partitions)) == 1:
-        yield topics[0], partitions[0], 0, len(inputs)
-        return
-    start = 0
-    for (topic, partition), rows in groupby((topics[input], partitions[input]) for input in inputs):
-        stop = start + sum(1 for _ in rows)
-        yield topic, partition, start, stop
-        start = stop
-
-
-def _shown(prefix: str, offsets: Sequence[int], ordinals: Sequence[int]) -> list[str]:
-    """`topic:incarnation:partition:offset`, and the ordinal behind it from the second delivery on."""
-    if not any(ordinals):
-        return [f"{prefix}{offset}" for offset in offsets]
-    return [
-        f"{prefix}{offset}:{ordinal}" if ordinal else f"{prefix}{offset}"
-        for offset, ordinal in zip(offsets, ordinals, strict=True)
-    ]
-
 
 HIDDEN = "_"  # new fields whose names begin so are for steps and names, and are not written
 _NONE: frozenset[str] = frozenset()
@@ -142,7 +54,10 @@ class Preparer:
         self._output = output
         self._columns = columns
         self._batch = batch
-        self._namer = Namer(output, sink, batch)
+        self._ids = DeliveryIds(batch.flow, batch.stage, output)
+        self._target = sink.target.filler()
+        self._id = None if sink.id is None else sink.id.filler()
+        self._routing = None if sink.routing is None else sink.routing.filler()
 
     def deliveries(self, chunk: Chunk) -> Deliveries:
         """The deliveries of a chunk; an input of which one row cannot be made into a delivery fails as a whole."""
@@ -155,21 +70,24 @@ class Preparer:
             chunk.fail(failed)
 
     def named(self, chunk: Chunk, payloads: list[bytes], failed: dict[int, RecordFailure]) -> Deliveries:
-        """Deliveries of texts that are made; an input for which a name cannot be made is put to `failed`."""
+        """Deliveries of these texts. Where a document lacks what a name is made of, its input is put to `failed`."""
         records, reentry = chunk.records, self._batch.reentry
         if reentry is not None:
             records = reentry.as_first_read(records)
-        names = self._namer.names(chunk, records, failed)
+        targets = self._filled(self._target, chunk, failed)
+        own_ids = None if self._id is None else self._filled(self._id, chunk, failed)
+        routings = None if self._routing is None else self._filled(self._routing, chunk, failed)
+        ids, delivery_ids, versions = self._by_coordinates(chunk, records)
         keys, times = records.keys, records.timestamps_ms
         return Deliveries(
             payloads,
-            names.targets,
-            names.ids,
-            names.delivery_ids,
-            names.versions,
+            targets,
+            ids if own_ids is None else own_ids,
+            delivery_ids,
+            versions,
             [keys[input] for input in chunk.inputs],
             [times[input] for input in chunk.inputs],
-            names.routings,
+            routings,
             source=chunk,
         )
 
@@ -205,6 +123,36 @@ class Preparer:
             del changed[name]
         gone = _NONE if columns.only is None and not columns.dropped else columns.gone_from(text)
         return changed, gone.union(dropped) if dropped else gone
+
+    def _filled(self, fill: Callable[[Any], str], chunk: Chunk, failed: dict[int, RecordFailure]) -> list[str]:
+        try:
+            return list(map(fill, chunk.documents))
+        except (TypeError, ValueError):
+            return [self._tried(fill, chunk, row, failed) for row in range(len(chunk.documents))]
+
+    def _tried(self, fill: Callable[[Any], str], chunk: Chunk, row: int, failed: dict[int, RecordFailure]) -> str:
+        try:
+            return fill(chunk.documents[row])
+        except (TypeError, ValueError) as error:
+            failed.setdefault(chunk.inputs[row], RecordFailure.of(ErrorCode.TRANSFORM_FAILED, self._output, error))
+            return ""
+
+    def _by_coordinates(self, chunk: Chunk, records: RecordColumns) -> tuple[list[str], list[bytes], list[int]]:
+        batch = self._batch
+        ids: list[str] = []
+        delivery_ids: list[bytes] = []
+        versions: list[int] = []
+        ordinals = chunk.ordinals()
+        for topic, partition, start, stop in _runs(chunk.inputs, records):
+            offsets = [records.offsets[input] for input in chunk.inputs[start:stop]]
+            incarnation = batch.incarnations.get(topic, 0)
+            ids += _shown(f"{topic}:{incarnation}:{partition}:", offsets, ordinals[start:stop])
+            topic_id = batch.topic_ids.get(topic, topic)
+            delivery_ids += self._ids.many(topic_id, partition, offsets, ordinals[start:stop])
+            versions += versions_of(incarnation, offsets)
+        if batch.reentry is not None:
+            ids = list(map(batch.reentry.shown, ids))
+        return ids, delivery_ids, versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,33 +196,26 @@ class ChunkWalk:
         return after
 
 
-class Alternatives:
-    """Makes the deliveries of one output of what has come to it by several ways."""
-
-    def __init__(self, output: str, sink: Sink, ways: Sequence[CallPath], batch: BatchContext) -> None:
-        self._preparers = [Preparer(output, sink, way.columns, batch) for way in ways]
-
-    def deliveries(self, chunks: Sequence[Chunk]) -> tuple[Deliveries, Chunk]:
-        """The deliveries, and the rows of all chunks as one, with what has failed."""
-        while True:
-            failed: dict[int, RecordFailure] = {}
-            pairs = list(zip(self._preparers, chunks, strict=True))
-            texts = [preparer.payloads(chunk, failed) for preparer, chunk in pairs]
-            merged, payloads = merge(chunks, texts)
-            made = self._preparers[0].named(merged, payloads, failed)
-            if not failed:
-                merged.failed = {input: failure for chunk in chunks for input, failure in chunk.failed.items()}
-                return made, merged
-            for chunk in chunks:
-                chunk.fail(failed)
+def _runs(inputs: Sequence[int], records: RecordColumns) -> Iterator[tuple[str, int, int, int]]:
+    """Topic, partition, and from where to where the rows are of them."""
+    topics, partitions = records.topic_keys, records.partitions
+    if not inputs:
+        return
+    if len(set(topics)) == 1 and len(set(partitions)) == 1:
+        yield topics[0], partitions[0], 0, len(inputs)
+        return
+    start = 0
+    for (topic, partition), rows in groupby((topics[input], partitions[input]) for input in inputs):
+        stop = start + sum(1 for _ in rows)
+        yield topic, partition, start, stop
+        start = stop
 
 
-def merge(chunks: Sequence[Chunk], texts: Sequence[list[bytes]]) -> tuple[Chunk, list[bytes]]:
-    """The rows of several chunks of the same records, those of one input together, in the order of the chunks."""
-    if len(chunks) == 1:
-        return chunks[0], texts[0]
-    rows = sorted((input, at, row) for at, chunk in enumerate(chunks) for row, input in enumerate(chunk.inputs))
-    documents = [chunks[at].documents[row] for _, at, row in rows]
-    befores = [chunks[at].befores[row] for _, at, row in rows]
-    merged = Chunk(chunks[0].records, [input for input, _, _ in rows], documents, befores)
-    return merged, [texts[at][row] for _, at, row in rows]
+def _shown(prefix: str, offsets: Sequence[int], ordinals: Sequence[int]) -> list[str]:
+    """`topic:incarnation:partition:offset`, and the ordinal behind it from the second delivery on."""
+    if not any(ordinals):
+        return [f"{prefix}{offset}" for offset in offsets]
+    return [
+        f"{prefix}{offset}:{ordinal}" if ordinal else f"{prefix}{offset}"
+        for offset, ordinal in zip(offsets, ordinals, strict=True)
+    ]

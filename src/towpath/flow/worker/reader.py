@@ -1,8 +1,7 @@
 """How a segment begins: records are read as JSON, or columns come from a step in the JVM.
 
-Block rules before operators with state: what they keep out is neither remembered nor joined.
-
-The rules are fixed with the snapshot of a batch, in its row, so every attempt at the batch has the same ones.
+Block rules keep records out before operators with state see them: what is blocked is neither remembered nor joined. The
+rules are fixed with the snapshot of a batch, in its row, so every attempt at the batch has the same ones.
 """
 
 from __future__ import annotations
@@ -17,52 +16,18 @@ import pyarrow as pa
 
 from towpath.blocks.rule import OPEN, BlockAction, BlockBarrier, BlockRule
 from towpath.flow.delivery.places import RecordPlace
-from towpath.flow.documents.reader import Duplicates, Unreadable, read_document, read_documents
+from towpath.flow.documents.reader import Document, Duplicates, Unreadable, read_document, read_documents
 from towpath.flow.documents.schema import Schema
 from towpath.flow.failures import ErrorCode, RecordFailure, bounded
 from towpath.flow.worker.context import Reentry
-from towpath.flow.worker.records import RECORD, Chunk, Document, RecordColumns, RecordVerdict
+from towpath.flow.worker.records import RECORD, Chunk, RecordColumns, RecordVerdict
 from towpath.flow.worker.report import SegmentReport
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
 PROPERTY = "towpath.blocks"
 BLOCKED = "Blocked"  # the name of the failure
-
-
-def tell_blocks(spark: SparkSession, blocks: BlockBarrier) -> None:
-    """For all jobs that this thread begins: the plan of a query is put together once, and knows no batch."""
-    spark.sparkContext.setLocalProperty(PROPERTY, json.dumps(blocks.to_value()) if blocks else "")
-
-
-def told_blocks() -> BlockBarrier:
-    """What the driver has told the task that asks."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    text = None if context is None else context.getLocalProperty(PROPERTY)
-    return BlockBarrier.of_value(json.loads(text)) if text else BlockBarrier()
-
-
-def verdicts(batch: pa.RecordBatch, blocks: BlockBarrier, reentry: str) -> pa.Array:
-    """What is to be said about records that no operator has seen; null is nothing."""
-    caught = blocks.caught_in_topics(RecordColumns.of_batch(batch), reentry)
-    said = [_verdict(caught[at]).encode() if at in caught else None for at in range(batch.num_rows)]
-    return pa.array(said, pa.binary())
-
-
-def _verdict(rule: BlockRule) -> RecordVerdict:
-    if rule.action is BlockAction.IGNORE:
-        return RecordVerdict(RecordPlace.BLOCKED, rule=rule.number)
-    return RecordVerdict(failure=refused_by(rule, ""), rule=rule.number)
-
-
-def refused_by(rule: BlockRule, source: str) -> RecordFailure:
-    """What is told about a record that a rule refuses; the source is known to who reads the record."""
-    return RecordFailure(ErrorCode.NOT_VALID, source, BLOCKED, bounded(rule.reason))
-
 
 UNMET = "_unmet"
 Excluded = Mapping[tuple[str, int], Mapping[int, RecordFailure]]  # by topic and partition, by offset
@@ -212,15 +177,6 @@ class ReadColumns:
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def not_met(chunk: Chunk, steps: Sequence[str], unmet: Sequence[str | None]) -> dict[int, RecordFailure]:
-    """The inputs of which a row does not meet the expectations of its step."""
-    return {
-        chunk.inputs[row]: RecordFailure(ErrorCode.NOT_VALID, steps[row], bounded(rules, 200), f"not met: {rules}")
-        for row, rules in enumerate(unmet)
-        if rules is not None
-    }
-
-
 class NoRecord(ValueError):
     """A step gives rows that belong to no record."""
 
@@ -228,6 +184,47 @@ class NoRecord(ValueError):
         super().__init__(
             f"step {step!r} gives rows without {RECORD}: an outer join, perhaps; keep the side of the records"
         )
+
+
+def tell_blocks(spark: SparkSession, blocks: BlockBarrier) -> None:
+    """Hand the rules to all jobs that this thread begins: the plan of a query is made once, and knows no batch."""
+    spark.sparkContext.setLocalProperty(PROPERTY, json.dumps(blocks.to_value()) if blocks else "")
+
+
+def told_blocks() -> BlockBarrier:
+    """What the driver has told the task that asks."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    text = None if context is None else context.getLocalProperty(PROPERTY)
+    return BlockBarrier.of_value(json.loads(text)) if text else BlockBarrier()
+
+
+def verdicts(batch: pa.RecordBatch, blocks: BlockBarrier, reentry: str) -> pa.Array:
+    """What is to be said about records that no operator has seen; null is nothing."""
+    caught = blocks.caught_in_topics(RecordColumns.of_batch(batch), reentry)
+    said = [_verdict(caught[at]).encode() if at in caught else None for at in range(batch.num_rows)]
+    return pa.array(said, pa.binary())
+
+
+def _verdict(rule: BlockRule) -> RecordVerdict:
+    if rule.action is BlockAction.IGNORE:
+        return RecordVerdict(RecordPlace.BLOCKED, rule=rule.number)
+    return RecordVerdict(failure=refused_by(rule, ""), rule=rule.number)
+
+
+def refused_by(rule: BlockRule, source: str) -> RecordFailure:
+    """The failure of a record that a rule refuses. Only the reader of the record knows its source."""
+    return RecordFailure(ErrorCode.NOT_VALID, source, BLOCKED, bounded(rule.reason))
+
+
+def not_met(chunk: Chunk, steps: Sequence[str], unmet: Sequence[str | None]) -> dict[int, RecordFailure]:
+    """The inputs of which a row does not meet the expectations of its step."""
+    return {
+        chunk.inputs[row]: RecordFailure(ErrorCode.NOT_VALID, steps[row], bounded(rules, 200), f"not met: {rules}")
+        for row, rules in enumerate(unmet)
+        if rules is not None
+    }
 
 
 def whole_inputs(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

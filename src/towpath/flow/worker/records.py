@@ -1,10 +1,9 @@
-"""The records of an Arrow batch, as Python values when one of them is asked for.
+"""The records of an Arrow batch as Python values, and the rows that are made of them on their way through a segment.
 
-What an operator with state says about a record, in a column beside it: null is nothing.
+`RecordColumns` makes lists of the columns that are asked for. A `Chunk` holds rows with the records they come from.
 
-The column lives from the operator to the worker that reads the records, within one batch; nobody keeps it.
-
-Rows on their way through a segment.
+A `RecordVerdict` is what an operator with state says about a record, in a column beside it; null is nothing. The column
+lives from the operator to the worker that reads the records, within one batch; it is never stored.
 """
 
 from __future__ import annotations
@@ -20,96 +19,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from towpath.flow.documents.reader import Document
 from towpath.flow.documents.splice import copied
 from towpath.flow.failures import RecordFailure
 from towpath.log.spark.columns import ARROW_SCHEMA, COLUMNS
 
+RECORD = "_record"
 VERDICT = "_verdict"
 UNMATCHED = "Unmatched"  # the name of a failure: a join has kept its record, which an earlier batch has read
-
-
-class RecordVerdict(NamedTuple):
-    """The place in which the record is from now on; why it failed; or the documents that were made of it.
-
-    `moves`: how many other records have come to a place with it, or left it. `value` and `header` are for the record
-    itself, when it goes on as another one than it came. `due`: when something of a shard is due, by operator and shard;
-    it rides on some record of the shard. `by`: of a tick, the source that has taken it. `seen`: the latest event
-    times of a shard, by input of a join. `left`: records that leave the state with it; on their own verdicts `is_again`
-    says that an earlier batch has read them. `was_read`: the value is made of others that were read, and may be longer.
-    `rule`: the number of the block rule that has said this.
-    """
-
-    place: str | None = None
-    failure: RecordFailure | None = None
-    given: list[dict[str, Any]] | None = None  # None: the record's own
-    moves: dict[str, int] | None = None
-    value: bytes | None = None
-    header: tuple[str, bytes] | None = None
-    due: dict[str, list[int]] | None = None
-    by: str | None = None
-    seen: dict[str, int] | None = None
-    is_again: bool = False
-    was_read: bool = False
-    left: tuple[Any, ...] | None = None
-    rule: int | None = None
-
-    def encode(self) -> bytes:
-        failure = self.failure and tuple(self.failure)
-        return pickle.dumps((self.place, failure, self.given, self.moves, self.due, self.by, *self[8:11], self.rule))
-
-    def after(self, before: bytes | None) -> RecordVerdict:
-        """It takes the place of what an operator before has said; what that one has told of its shard stays."""
-        if before is None:
-            return self
-        told = RecordVerdict.decode(before)
-        due, seen = {**(told.due or {}), **(self.due or {})}, {**(told.seen or {}), **(self.seen or {})}
-        return self._replace(due=due or None, seen=seen or None)
-
-    @classmethod
-    def decode(cls, text: bytes) -> RecordVerdict:
-        # Written by a worker of the same job.
-        place, failure, given, moves, due, by, seen, is_again, was_read, rule = pickle.loads(text)  # noqa: S301
-        return cls(
-            place,
-            failure and RecordFailure(*failure),
-            given,
-            moves,
-            due=due,
-            by=by,
-            seen=seen,
-            is_again=is_again,
-            was_read=was_read,
-            rule=rule,
-        )
-
-
-def is_settled(text: bytes | None) -> bool:
-    """Whether an operator before has said that the record goes no further."""
-    if text is None:
-        return False
-    verdict = RecordVerdict.decode(text)
-    return verdict.place is not None or verdict.failure is not None
-
-
-RECORD = "_record"
-RECORD_TYPE = pa.struct(list(ARROW_SCHEMA))
-
-
-class RecordInfo(NamedTuple):
-    """What an `each` function may ask about the record that it works on.
-
-    `id`, its delivery id, and `delivery_hash`, that of its batch, are the same on every attempt: effects outside can be
-    made idempotent by them. A replay has the same id, in another batch.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp_ms: int
-    key: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-    id: str
-    delivery_hash: str = ""
 
 
 class RecordColumns:
@@ -201,7 +118,7 @@ class RecordColumns:
         return values
 
 
-Document = dict[str, Any]
+RECORD_TYPE = pa.struct(list(ARROW_SCHEMA))
 
 
 @dataclass(slots=True)
@@ -245,7 +162,7 @@ class Chunk:
         self.documents = documents
 
     def only(self, rows: Sequence[int]) -> Chunk:
-        """These rows with nothing but the records that they come from: for those who tell what was refused."""
+        """These rows with nothing but their records, which is all that a report of refusals needs."""
         return Chunk(self.records, [self.inputs[row] for row in rows], [], [], siblings=self.siblings, kin=self.kin)
 
     def outputs_of(self, input: int) -> list[str]:
@@ -291,5 +208,85 @@ class Chunk:
         return picked
 
     def view(self) -> Chunk:
-        """The same rows for somebody who takes some of them out."""
+        """The same rows, of which some may be taken out without changing this chunk."""
         return Chunk(self.records, self.inputs, self.documents, self.befores, dict(self.failed), tags=self.tags)
+
+
+class RecordInfo(NamedTuple):
+    """What an `each` function may ask about the record that it works on.
+
+    `id`, its delivery id, and `delivery_hash`, that of its batch, are the same on every attempt: effects outside can be
+    made idempotent by them. A replay has the same id, in another batch.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    id: str
+    delivery_hash: str = ""
+
+
+class RecordVerdict(NamedTuple):
+    """The place in which the record is from now on; why it failed; or the documents that were made of it.
+
+    `moves`: how many other records have come to a place with it, or left it. `value` and `header` are for the record
+    itself, when it goes on as another one than it came. `due`: when something of a shard is due, by operator and shard;
+    it rides on some record of the shard. `by`: of a tick, the source that has taken it. `seen`: the latest event
+    times of a shard, by input of a join. `left`: records that leave the state with it; on their own verdicts `is_again`
+    says that an earlier batch has read them. `was_read`: the value is made of others that were read, and may be longer.
+    `rule`: the number of the block rule that has said this.
+    """
+
+    place: str | None = None
+    failure: RecordFailure | None = None
+    given: list[dict[str, Any]] | None = None  # None: the record's own
+    moves: dict[str, int] | None = None
+    value: bytes | None = None
+    header: tuple[str, bytes] | None = None
+    due: dict[str, list[int]] | None = None
+    by: str | None = None
+    seen: dict[str, int] | None = None
+    is_again: bool = False
+    was_read: bool = False
+    left: tuple[Any, ...] | None = None
+    rule: int | None = None
+
+    def encode(self) -> bytes:
+        failure = self.failure and tuple(self.failure)
+        return pickle.dumps((self.place, failure, self.given, self.moves, self.due, self.by, *self[8:11], self.rule))
+
+    def after(self, before: bytes | None) -> RecordVerdict:
+        """It takes the place of what an operator before has said; what that one has told of its shard stays."""
+        if before is None:
+            return self
+        told = RecordVerdict.decode(before)
+        due, seen = {**(told.due or {}), **(self.due or {})}, {**(told.seen or {}), **(self.seen or {})}
+        return self._replace(due=due or None, seen=seen or None)
+
+    @classmethod
+    def decode(cls, text: bytes) -> RecordVerdict:
+        # Written by a worker of the same job.
+        place, failure, given, moves, due, by, seen, is_again, was_read, rule = pickle.loads(text)  # noqa: S301
+        return cls(
+            place,
+            failure and RecordFailure(*failure),
+            given,
+            moves,
+            due=due,
+            by=by,
+            seen=seen,
+            is_again=is_again,
+            was_read=was_read,
+            rule=rule,
+        )
+
+
+def is_settled(text: bytes | None) -> bool:
+    """Whether an operator before has said that the record goes no further."""
+    if text is None:
+        return False
+    verdict = RecordVerdict.decode(text)
+    return verdict.place is not None or verdict.failure is not None

@@ -1,4 +1,4 @@
-"""What a segment tells the driver: counts, and the records that failed, whole.
+"""The report of a segment to the driver: counts, and the records that failed, whole.
 
 Two files for each task in the directory of the batch: the failures as Arrow, then the counts as JSON, whose presence
 says that the task came to its end. A task that is run again replaces both.
@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,51 +82,18 @@ class SegmentCounts:
             self.event_times[name] = max(time, self.event_times.get(name, time))
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "read": self.read,
-            "entered": self.entered,
-            "left": self.left,
-            "refused": self.refused,
-            "filtered": dict(self.filtered),
-            "failed": {str(code): count for code, count in self.failed.items()},
-            "delivered": dict(self.delivered),
-            "causes": dict(self.causes),
-            "digests": {output: digest.hex for output, digest in self.digests.items()},
-            "lowest": self.lowest,
-            "went_on": self.went_on,
-            "gone": self.gone,
-            "also_refused": self.also_refused,
-            "outputs": self.outputs,
-            "partly": self.partly,
-            "placed": dict(self.placed),
-            "due": self.due,
-            "event_times": self.event_times,
-            "caught": {str(number): count for number, count in self.caught.items()},
-        }
+        counts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return counts | {"digests": {output: digest.hex for output, digest in self.digests.items()}}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> SegmentCounts:
-        return cls(
-            value["read"],
-            value["entered"],
-            value["left"],
-            value["refused"],
-            Counter(value["filtered"]),
-            Counter({int(code): count for code, count in value["failed"].items()}),
-            Counter(value["delivered"]),
-            Counter(value["causes"]),
-            {output: Digest.from_hex(text) for output, text in value["digests"].items()},
-            value["lowest"],
-            value["went_on"],
-            value["gone"],
-            value["also_refused"],
-            value["outputs"],
-            value.get("partly", {}),
-            Counter(value["placed"]),
-            value["due"],
-            value["event_times"],
-            Counter({int(number): count for number, count in value.get("caught", {}).items()}),
-        )
+        named = {name: Counter(value[name]) for name in ("filtered", "delivered", "causes", "placed")}
+        numbered = {
+            name: Counter({int(number): count for number, count in value.get(name, {}).items()})
+            for name in ("failed", "caught")
+        }
+        digests = {output: Digest.from_hex(text) for output, text in value["digests"].items()}
+        return cls(**{**value, **named, **numbered, "digests": digests})
 
 
 class FailedRecord(NamedTuple):

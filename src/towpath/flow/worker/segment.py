@@ -1,8 +1,8 @@
-"""One run of work in Python, as it is sent to the workers and called by Spark for each task.
+"""One run of work in Python (`Segment`), as it is sent to the workers and called by Spark for each task.
 
-How a segment begins where a stage has several sources, or several branches in the JVM: rows know their branch.
-
-How a segment gives rows back to the JVM: typed columns and the record.
+A segment begins with the records of one source (`ReadRecords`) or several (`ReadSources`), or with columns from the
+JVM, of one step (`ReadColumns`) or several branches (`ReadBranches`); rows of several know their branch. It ends by
+giving columns and the record back to the JVM (`GiveColumns`, `GiveSources`), or with deliveries (`Deliver`).
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TypeAlias, cast
 
 import pyarrow as pa
 
 from towpath.core import crash
-from towpath.flow.documents.reader import read_documents
+from towpath.flow.documents.reader import Document, read_documents
 from towpath.flow.failures import ErrorCode, encode_fault
 from towpath.flow.worker.breadcrumb import SUFFIX, Breadcrumb
 from towpath.flow.worker.caller import StepCall, StepCaller, open_callers, open_watchdog
 from towpath.flow.worker.context import BatchContext, Reentry
 from towpath.flow.worker.loader import Deliver, WorkerFault
 from towpath.flow.worker.reader import UNMET, NoRecord, ReadColumns, ReadRecords, first_rows, not_met, whole_inputs
-from towpath.flow.worker.records import RECORD, RECORD_TYPE, Chunk, Document, RecordColumns
+from towpath.flow.worker.records import RECORD, RECORD_TYPE, Chunk, RecordColumns
 from towpath.flow.worker.report import SegmentReport
 
 BRANCH = "_branch"
@@ -64,6 +64,75 @@ class ReadSources:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadBranches:
+    """Begins with the rows of several branches, packed into one DataFrame."""
+
+    branches: tuple[JvmBranch, ...]
+
+    def chunks(self, batches: Iterator[pa.RecordBatch], report: SegmentReport) -> Iterator[Chunk]:
+        for batch in whole_inputs(batches):
+            yield self._chunk(batch, report)
+
+    def _chunk(self, batch: pa.RecordBatch, report: SegmentReport) -> Chunk:
+        struct = batch.column(RECORD)
+        if struct.null_count:
+            raise NoRecord(" or ".join(branch.step for branch in self.branches))
+        records = RecordColumns.of_struct(struct)
+        tags: list[int | str] = batch.column(BRANCH).to_pylist()
+        documents: list[Document] = [{} for _ in tags]
+        for number, branch in enumerate(self.branches):
+            rows = [row for row, tag in enumerate(tags) if tag == number]
+            for row, document in zip(rows, self._documents(batch, number, branch, rows, records), strict=True):
+                documents[row] = document
+        chunk = Chunk(records, first_rows(records), documents, documents, tags=tags)
+        report.counts.entered += chunk.count_inputs()
+        unmet = batch.column(UNMET)
+        if unmet.null_count < len(unmet):
+            steps = [self.branches[int(tag)].step for tag in tags]
+            chunk.fail(not_met(chunk, steps, unmet.to_pylist()))
+        return chunk
+
+    def _documents(
+        self, batch: pa.RecordBatch, number: int, branch: JvmBranch, rows: list[int], records: RecordColumns
+    ) -> list[Document]:
+        if branch.names is None:
+            # It was read once already, and strictly.
+            values = [records.values[row] for row in rows]
+            read, _ = read_documents(values, step=branch.step, max_bytes=1 << 62, duplicates="keep")
+            return cast(list[Document], read)
+        if not branch.names:
+            return [{} for _ in rows]
+        own = batch.column(f"{OWN}{number}").take(pa.array(rows, pa.int64()))
+        documents: list[Document] = own.to_pylist(maps_as_pydicts="strict")
+        return documents
+
+
+@dataclass(frozen=True, slots=True)
+class JvmBranch:
+    """One branch in the JVM. Without names its documents are read from the text of the records."""
+
+    step: str
+    names: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class GiveColumns:
+    """Ends with the columns that the segment has begun with, or has read."""
+
+    columns: pa.Schema
+
+    def arrow(self) -> pa.Schema:
+        return pa.schema([*self.columns, (RECORD, RECORD_TYPE)])
+
+    def batch(self, chunk: Chunk, report: SegmentReport) -> pa.RecordBatch:
+        report.add(chunk)
+        struct = chunk.records.struct()
+        if len(chunk.inputs) != len(struct) or not isinstance(chunk.inputs, range):
+            struct = struct.take(pa.array(chunk.inputs, pa.int64()))
+        return pa.RecordBatch.from_arrays([*chunk.columns, struct], schema=self.arrow())
+
+
+@dataclass(frozen=True, slots=True)
 class GiveSources:
     """Ends with the columns of several sources, those of each in a struct."""
 
@@ -92,73 +161,8 @@ class GiveSources:
         return pa.StructArray.from_arrays(columns, fields=list(self._type(number)))
 
 
-@dataclass(frozen=True, slots=True)
-class JvmBranch:
-    """One branch in the JVM. Without names its documents are read from the text of the records."""
-
-    step: str
-    names: tuple[str, ...] | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadBranches:
-    """Begins with the rows of several branches, packed into one DataFrame."""
-
-    limbs: tuple[JvmBranch, ...]
-
-    def chunks(self, batches: Iterator[pa.RecordBatch], report: SegmentReport) -> Iterator[Chunk]:
-        for batch in whole_inputs(batches):
-            yield self._chunk(batch, report)
-
-    def _chunk(self, batch: pa.RecordBatch, report: SegmentReport) -> Chunk:
-        struct = batch.column(RECORD)
-        if struct.null_count:
-            raise NoRecord(" or ".join(limb.step for limb in self.limbs))
-        records = RecordColumns.of_struct(struct)
-        branches: list[int] = batch.column(BRANCH).to_pylist()
-        documents: list[Document] = [{} for _ in branches]
-        for number, limb in enumerate(self.limbs):
-            rows = [row for row, branch in enumerate(branches) if branch == number]
-            for row, document in zip(rows, self._documents(batch, number, limb, rows, records), strict=True):
-                documents[row] = document
-        chunk = Chunk(records, first_rows(records), documents, documents, tags=list(branches))
-        report.counts.entered += chunk.count_inputs()
-        unmet = batch.column(UNMET)
-        if unmet.null_count < len(unmet):
-            steps = [self.limbs[branch].step for branch in branches]
-            chunk.fail(not_met(chunk, steps, unmet.to_pylist()))
-        return chunk
-
-    def _documents(
-        self, batch: pa.RecordBatch, number: int, limb: JvmBranch, rows: list[int], records: RecordColumns
-    ) -> list[Document]:
-        if limb.names is None:
-            # It was read once already, and strictly.
-            values = [records.values[row] for row in rows]
-            read, _ = read_documents(values, step=limb.step, max_bytes=1 << 62, duplicates="keep")
-            return cast(list[Document], read)
-        if not limb.names:
-            return [{} for _ in rows]
-        own = batch.column(f"{OWN}{number}").take(pa.array(rows, pa.int64()))
-        documents: list[Document] = own.to_pylist(maps_as_pydicts="strict")
-        return documents
-
-
-@dataclass(frozen=True, slots=True)
-class GiveColumns:
-    """Ends with the columns that the segment has begun with, or has read."""
-
-    columns: pa.Schema
-
-    def arrow(self) -> pa.Schema:
-        return pa.schema([*self.columns, (RECORD, RECORD_TYPE)])
-
-    def batch(self, chunk: Chunk, report: SegmentReport) -> pa.RecordBatch:
-        report.add(chunk)
-        struct = chunk.records.struct()
-        if len(chunk.inputs) != len(struct) or not isinstance(chunk.inputs, range):
-            struct = struct.take(pa.array(chunk.inputs, pa.int64()))
-        return pa.RecordBatch.from_arrays([*chunk.columns, struct], schema=self.arrow())
+SegmentBegin: TypeAlias = ReadRecords | ReadColumns | ReadSources | ReadBranches
+SegmentEnd: TypeAlias = GiveColumns | GiveSources | Deliver
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +170,9 @@ class Segment:
     """Begin, calls, end: columns for the JVM, or deliveries, after which nothing goes back."""
 
     name: str
-    begin: ReadRecords | ReadColumns | ReadSources | ReadBranches
+    begin: SegmentBegin
     calls: tuple[StepCall, ...]
-    end: GiveColumns | GiveSources | Deliver
+    end: SegmentEnd
     batch: BatchContext
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -185,7 +189,7 @@ class Segment:
         report = SegmentReport(directory, f"{self.name}-{task}", None if back is None else back.topic)
         breadcrumb = Breadcrumb(directory / f"{self.name}-{task}-{os.getpid()}{SUFFIX}")
         with ExitStack() as closing, self._faults():
-            watchdog = open_watchdog(self._all_calls(), breadcrumb, closing)
+            watchdog = open_watchdog(self._all_calls(), closing)
             callers = open_callers(self.calls, breadcrumb, watchdog)
             chunks = self._called(batches, callers, report)
             if isinstance(self.end, GiveColumns | GiveSources):
@@ -202,7 +206,7 @@ class Segment:
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
-        """What only a person can mend is told as a fault: the driver gets nothing but texts."""
+        """Report as a fault what only a person can mend: the driver gets nothing but texts."""
         try:
             yield
         except NoRecord as error:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from towpath.errors import BadFlow, BadName, BadSettings, BadValue, UnknownStream
-from towpath.flow.documents import schema as ddl
+from towpath.flow.documents.schema import parse_ddl
 from towpath.flow.documents.types import Struct
 from towpath.gateway.lines.csv_lines import columns_of
 from towpath.gateway.lines.lines import LARGEST
@@ -93,7 +93,7 @@ def _input(stream: str, name: str, told: InputSettings, of: StreamSettings) -> S
     topic = told.topic or (stream if name == stream else f"{stream}.{name}")
     try:
         check_topic_name(topic)
-        schema = ddl.parsed(told.ddl) if told.ddl else None
+        schema = parse_ddl(told.ddl) if told.ddl else None
     except (BadName, BadFlow) as error:
         raise BadSettings(f"{place}: {error}") from error
     reserved = {of.upload_field, of.line_field}

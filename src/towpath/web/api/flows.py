@@ -19,7 +19,7 @@ from towpath.desk.record_queries import DeskPlaceSource
 from towpath.errors import BadValue
 from towpath.flow.audit.audit import audit_within, ledger_balance
 from towpath.flow.delivery.ledger import Ledger
-from towpath.flow.graph.stages import shape_mermaid
+from towpath.flow.graph.stages import mermaid
 from towpath.flow.stage.history import MEANS, BatchHistoryStore, Mark, batch_page, reset_ahead
 from towpath.flow.stage.states import StageCommandKind
 from towpath.flow.stage.status import StageCommands, StageStatus, is_done, stage_statuses
@@ -79,7 +79,7 @@ def show(request: Request, flow: FlowName, principal: Reader) -> Item:
         "flow": flow,
         "stages": [stage_whole(look, totals, masks) for look in found],
         "gaps": [gap_item(gap) for gap in gaps],
-        "mermaid": shape_mermaid([look.stage.topology for look in found]),
+        "mermaid": mermaid([look.stage.topology for look in found]),
     }
 
 

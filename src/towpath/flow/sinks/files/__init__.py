@@ -1,1 +1,1 @@
-"""JSON lines and Parquet files."""
+"""JSON lines and Parquet files as a sink."""

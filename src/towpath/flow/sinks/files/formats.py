@@ -7,7 +7,7 @@ import gzip
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
@@ -22,28 +22,6 @@ GZIP_LEVEL = 6
 BUFFER_BYTES = 1 << 20
 GROUP_ROWS = 50_000
 GROUP_BYTES = 32 << 20
-
-
-class OpenFile(Protocol):
-    """A file that is being written."""
-
-    path: Path
-    buffered: int
-
-    def add(self, deliveries: Deliveries, places: Sequence[int]) -> list[Refusal]:
-        """Take these."""
-
-    def flush(self) -> None:
-        """Write what is in memory."""
-
-    def complete(self) -> None:
-        """Everything is on the disk, under the hidden name."""
-
-    def publish(self) -> None:
-        """Give it its name."""
-
-    def discard(self) -> None:
-        """Leave nothing behind."""
 
 
 def ids_path(path: Path) -> Path:
@@ -67,6 +45,7 @@ class JsonFile:
         self._ids: list[bytes] = []
 
     def add(self, deliveries: Deliveries, places: Sequence[int]) -> list[Refusal]:
+        """Take these."""
         payloads = one_line_each([deliveries.payloads[at] for at in places])
         self._lines += payloads
         self._ids += [
@@ -79,6 +58,7 @@ class JsonFile:
         return []
 
     def flush(self) -> None:
+        """Write what is in memory."""
         lines, ids = (b"".join(each + b"\n" for each in some) for some in (self._lines, self._ids))
         _append(self._aside, gzip.compress(lines, GZIP_LEVEL, mtime=0) if self._is_gzip else lines, self._is_begun)
         if self._has_ids:
@@ -86,23 +66,26 @@ class JsonFile:
         self._lines, self._ids, self.buffered, self._is_begun = [], [], 0, True
 
     def complete(self) -> None:
+        """Have everything on the disk, under the hidden name."""
         self.flush()
         if self._has_ids:
-            _sync(self._ids_aside)
-        _sync(self._aside)
+            sync(self._ids_aside)
+        sync(self._aside)
 
     def publish(self) -> None:
+        """Give it its name."""
         # The ids first: a file that can be seen has its ids.
         if self._has_ids:
             self._ids_aside.replace(ids_path(self.path))
         self._aside.replace(self.path)
 
     def discard(self) -> None:
+        """Leave nothing behind."""
         _remove(self._aside, self._ids_aside)
 
 
 class ParquetFile:
-    """Records as rows."""
+    """Records as rows. It does what a `JsonFile` does."""
 
     def __init__(self, path: Path, aside: Path, schema: pyarrow.Schema | None, compression: str) -> None:
         import pyarrow
@@ -148,7 +131,7 @@ class ParquetFile:
     def complete(self) -> None:
         self.flush()
         self._writer.close()
-        _sync(self._aside)
+        sync(self._aside)
 
     def publish(self) -> None:
         self._aside.replace(self.path)
@@ -188,6 +171,9 @@ class ParquetFile:
         return None
 
 
+OpenFile: TypeAlias = JsonFile | ParquetFile
+
+
 def _append(path: Path, data: bytes, is_begun: bool) -> None:
     """Add to a file. One that was begun is not made again: a later attempt has deleted it, and what it held is gone."""
     handle = os.open(path, os.O_WRONLY | os.O_APPEND | (0 if is_begun else os.O_CREAT), 0o666)
@@ -195,7 +181,8 @@ def _append(path: Path, data: bytes, is_begun: bool) -> None:
         file.write(data)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Have what a file holds, or which entries a directory has, on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -13,9 +13,29 @@ from towpath.errors import SinkError
 from towpath.flow.failures import ErrorCode
 from towpath.flow.sinks.files.formats import ids_path
 from towpath.flow.sinks.files.sink import FilesSink
-from towpath.flow.sinks.sink import Flaw, FoundDelivery, SinkReach
+from towpath.flow.sinks.sink import Flaw, FoundDelivery, SinkReader
 
 CHUNK = 1 << 20
+
+
+@dataclass
+class FilesReader(SinkReader):
+    """All files below a directory. Each batch has files of its own."""
+
+    sink: FilesSink
+    flaws: list[Flaw] = field(default_factory=list)
+    per_batch = True
+
+    def delivered(self) -> Iterator[FoundDelivery]:
+        self.flaws = []
+        try:
+            for file in written_files(self.sink):
+                if file.count != len(file.delivery_ids):
+                    self.flaws.append(Flaw(str(file.path), f"{len(file.delivery_ids)} records", f"{file.count}"))
+                for id, name in zip(file.delivery_ids, file.ids, strict=True):
+                    yield FoundDelivery(id, f"{name} in {file.path}")
+        except SinkError as error:
+            self.flaws.append(Flaw(error.target, "a file with its ids", str(error)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +81,3 @@ def _parquet(path: Path) -> WrittenFile:
     found = parquet.ParquetFile(path).read(columns=["id", "delivery_id", "version"])
     columns = {name: found.column(name).to_pylist() for name in found.column_names}
     return WrittenFile(path, found.num_rows, columns["delivery_id"], columns["version"], columns["id"])
-
-
-@dataclass(slots=True)
-class FilesReader:
-    """All files below a directory. Each batch has files of its own."""
-
-    sink: FilesSink
-    reach = SinkReach.ALL
-    why_part = ""
-    per_batch = True
-    is_idempotent = True
-    flaws: list[Flaw] = field(default_factory=list)
-
-    def delivered(self) -> Iterator[FoundDelivery]:
-        self.flaws = []
-        try:
-            for file in written_files(self.sink):
-                if file.count != len(file.delivery_ids):
-                    self.flaws.append(Flaw(str(file.path), f"{len(file.delivery_ids)} records", f"{file.count}"))
-                for id, name in zip(file.delivery_ids, file.ids, strict=True):
-                    yield FoundDelivery(id, f"{name} in {file.path}")
-        except SinkError as error:
-            self.flaws.append(Flaw(error.target, "a file with its ids", str(error)))
-
-    def close(self) -> None:
-        pass

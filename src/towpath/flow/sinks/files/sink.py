@@ -1,13 +1,14 @@
 """Files as a sink: JSON lines or Parquet, one file for each batch and unit in each directory.
 
 A file is written under a hidden name and renamed when the unit is finished, so readers see whole files only. Its name
-comes from the batch and the unit: who tries again replaces it with the same. What a killed attempt left is deleted by
+comes from the batch and the unit: another attempt replaces it with the same. What a killed attempt left is deleted by
 the next one; an attempt that was taken for dead and goes on finds its own files gone, and fails. Beside a file of JSON
 lines stands a hidden one with the ids, for the audit.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from towpath.core import crash
 from towpath.core.crash import CrashPoint
 from towpath.errors import BadFlow, NeedsPerson, SinkError
 from towpath.flow.failures import ErrorCode
-from towpath.flow.sinks.files.formats import JsonFile, OpenFile, ParquetFile
+from towpath.flow.sinks.files.formats import JsonFile, OpenFile, ParquetFile, sync
 from towpath.flow.sinks.sink import Deliveries, Refusal, WriterContext
 from towpath.flow.sinks.template import Template
 from towpath.settings import Settings
@@ -154,7 +155,7 @@ class FilesWriter:
                 crash.here(CrashPoint.FILE_PUBLISHED)
                 self._changed.add(each.path.parent)
             for directory in sorted(self._changed):
-                _sync_directory(directory)
+                sync(directory)
         crash.here(CrashPoint.FILES_SYNCED)
         self._open.clear()
         return []
@@ -176,11 +177,9 @@ class FilesWriter:
     def _begin(self, directory: Path) -> OpenFile:
         self._changed.update(_made(directory))
         path = directory / self._name
-        for left in directory.glob(f".{_for_glob(self._name)}.*.tmp"):
+        for left in directory.glob(f".{glob.escape(self._name)}.*.tmp"):
             left.unlink(missing_ok=True)
-        return self._open_file(path, directory / f".{self._name}.{self._attempt}.tmp")
-
-    def _open_file(self, path: Path, aside: Path) -> OpenFile:
+        aside = directory / f".{self._name}.{self._attempt}.tmp"
         if self._sink.format == "parquet":
             return ParquetFile(path, aside, self._sink.schema, self._sink.compression or "none")
         return JsonFile(path, aside, self._sink.compression == "gzip")
@@ -194,7 +193,7 @@ def file_name(place: WriterContext) -> str:
 
 
 def safe_targets(template: Template) -> Callable[[str], bool]:
-    """A function that tells whether a filled directory is where the template says, whatever was in the fields."""
+    """A test of filled directories: whether one is where the template says, whatever was in the fields."""
     pattern = ""
     for literal, name, _, _ in Formatter().parse(template.text):
         pattern += re.escape(literal) + (r"[^/\x00]+" if name is not None else "")
@@ -234,15 +233,3 @@ def _made(directory: Path) -> list[Path]:
     for each in reversed(missing):
         each.mkdir(exist_ok=True)
     return [each.parent for each in missing]
-
-
-def _for_glob(name: str) -> str:
-    return re.sub(r"([*?[])", r"[\1]", name)
-
-
-def _sync_directory(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

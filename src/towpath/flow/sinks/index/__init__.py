@@ -1,1 +1,1 @@
-"""Elasticsearch and OpenSearch."""
+"""Elasticsearch and OpenSearch as a sink."""

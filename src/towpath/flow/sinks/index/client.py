@@ -29,7 +29,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who we are. Values from variables are read where they are used, so that they travel nowhere."""
+    """User and password, or key. Values from variables are read where they are used, so that they travel nowhere."""
 
     username: str | None = None
     password: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -14,75 +14,13 @@ from towpath.flow.delivery.ids import DeliveryIds
 from towpath.flow.failures import ErrorCode
 from towpath.flow.sinks.index.client import IndexClient, refused
 from towpath.flow.sinks.index.sink import IndexSink
-from towpath.flow.sinks.sink import Flaw, FoundDelivery, SinkReach, foreign
+from towpath.flow.sinks.sink import FoundDelivery, SinkReader, foreign
 from towpath.flow.sinks.template import starred
-
-
-@dataclass(slots=True)
-class CoordinatesReader:
-    """The documents of indices whose ids are made from the places of their records."""
-
-    sink: IndexSink
-    index: IndexReader
-    topics: Mapping[str, Sequence[str]]
-    ids: DeliveryIds
-    reach = SinkReach.ALL
-    why_part = ""
-    per_batch = False
-    is_idempotent = True
-    flaws: list[Flaw] = field(default_factory=list)
-
-    def delivered(self) -> Iterator[FoundDelivery]:
-        target = starred(self.sink.target)
-        self.index.refresh(target)
-        return map(self._delivered, self.index.scan(target))
-
-    def named(self, ids: Sequence[str]) -> Iterator[FoundDelivery]:
-        """Only the documents of these ids."""
-        target = starred(self.sink.target)
-        self.index.refresh(target)
-        return map(self._delivered, self.index.find(target, ids))
-
-    def _delivered(self, found: IndexedDocument) -> FoundDelivery:
-        name = f"document {found.id} of {found.target}"
-        id = delivery_id_of(found.id, self.topics, self.ids)
-        return foreign(name) if id is None else FoundDelivery(id, name)
-
-    def close(self) -> None:
-        self.index.close()
-
-
-def delivery_id_of(name: str, topics: Mapping[str, Sequence[str]], ids: DeliveryIds) -> bytes | None:
-    """The delivery id behind `topic:incarnation:partition:offset[:ordinal]`; None when it is something else."""
-    place = parse_coordinates(name)
-    if place is None:
-        return None
-    topic, incarnation, partition, offset, ordinal = place
-    known = topics.get(topic, ())
-    return ids.of(known[incarnation], partition, offset, ordinal) if incarnation < len(known) else None
-
-
-def parse_coordinates(name: str) -> tuple[str, int, int, int, int] | None:
-    """Topic, incarnation, partition, offset and ordinal."""
-    topic, *numbers = name.split(":")
-    if len(numbers) not in (3, 4) or not all(each.isascii() and each.isdigit() for each in numbers):
-        return None
-    incarnation, partition, offset, ordinal = (*map(int, numbers), 0)[:4]
-    return topic, incarnation, partition, offset, ordinal
-
 
 IDS_AT_ONCE = 5_000
 PAGE = 5_000  # what a server gives at once is 10,000 by default
 SCROLL = "2m"
 MISSING_IS_EMPTY = "ignore_unavailable=true&allow_no_indices=true"
-
-
-class IndexedDocument(NamedTuple):
-    """A document that is there."""
-
-    target: str
-    id: str
-    version: int
 
 
 class IndexReader:
@@ -99,13 +37,6 @@ class IndexReader:
         """How many documents there are; 0 where there is no index."""
         found = self._ask("GET", f"/{_name(target)}/_count?{MISSING_IS_EMPTY}")
         return int(found["count"])
-
-    def existing(self, target: str, ids: Sequence[str]) -> dict[str, int]:
-        """The ids that are there, with the highest version of each."""
-        versions: dict[str, int] = {}
-        for found in self.find(target, ids):
-            versions[found.id] = max(found.version, versions.get(found.id, 0))
-        return versions
 
     def find(self, target: str, ids: Sequence[str]) -> Iterator[IndexedDocument]:
         """The documents of these ids, whatever they were routed by."""
@@ -145,6 +76,62 @@ class IndexReader:
             # A part of the documents would be taken for all of them.
             raise SinkError(ErrorCode.SINK_FAILED, self._client.url, "some shards did not answer")
         return found
+
+
+class IndexedDocument(NamedTuple):
+    """A document that is there."""
+
+    target: str
+    id: str
+    version: int
+
+
+@dataclass
+class CoordinatesReader(SinkReader):
+    """The documents of indices whose ids are made from the places of their records."""
+
+    sink: IndexSink
+    index: IndexReader
+    topics: Mapping[str, Sequence[str]]
+    ids: DeliveryIds
+
+    def delivered(self) -> Iterator[FoundDelivery]:
+        target = starred(self.sink.target)
+        self.index.refresh(target)
+        return map(self._delivered, self.index.scan(target))
+
+    def named(self, ids: Sequence[str]) -> Iterator[FoundDelivery]:
+        """Only the documents of these ids."""
+        target = starred(self.sink.target)
+        self.index.refresh(target)
+        return map(self._delivered, self.index.find(target, ids))
+
+    def _delivered(self, found: IndexedDocument) -> FoundDelivery:
+        name = f"document {found.id} of {found.target}"
+        id = delivery_id_of(found.id, self.topics, self.ids)
+        return foreign(name) if id is None else FoundDelivery(id, name)
+
+    def close(self) -> None:
+        self.index.close()
+
+
+def delivery_id_of(name: str, topics: Mapping[str, Sequence[str]], ids: DeliveryIds) -> bytes | None:
+    """The delivery id behind `topic:incarnation:partition:offset[:ordinal]`; None when it is something else."""
+    place = parse_coordinates(name)
+    if place is None:
+        return None
+    topic, incarnation, partition, offset, ordinal = place
+    known = topics.get(topic, ())
+    return ids.of(known[incarnation], partition, offset, ordinal) if incarnation < len(known) else None
+
+
+def parse_coordinates(name: str) -> tuple[str, int, int, int, int] | None:
+    """Topic, incarnation, partition, offset and ordinal."""
+    topic, *numbers = name.split(":")
+    if len(numbers) not in (3, 4) or not all(each.isascii() and each.isdigit() for each in numbers):
+        return None
+    incarnation, partition, offset, ordinal = (*map(int, numbers), 0)[:4]
+    return topic, incarnation, partition, offset, ordinal
 
 
 def _hits(answer: dict[str, Any]) -> list[IndexedDocument]:

@@ -107,7 +107,7 @@ class IndexSink:
     may_refuse = True
 
     def check(self, settings: Settings) -> None:
-        """Send an empty bulk request: who may write is told that it is empty."""
+        """Send an empty bulk request: a user who may write gets the answer that it is empty (400)."""
         client = IndexClient(self.address)
         try:
             answer = client.request("POST", self._path + "/_bulk", b"\n", NDJSON)

@@ -9,10 +9,9 @@
 | 400 for every single one | `NeedsPerson`: no waiting helps |
 | any other, or none | `SinkError` |
 
-Bodies of bulk requests: for each document a line that says where it goes, and the document as it came.
-
-Lines are put together column by column, not document by document: at sixty thousand documents a second on a core that
-also has to parse them, a microsecond for each is what can be spent.
+The body of a request has for each document a line that says where it goes, and the document as it came. Lines are put
+together column by column, not document by document: at sixty thousand documents a second on a core that also has to
+parse them, a microsecond for each is what can be spent.
 """
 
 from __future__ import annotations
@@ -41,107 +40,6 @@ MAX_ID_BYTES = 512  # a longer one makes the server refuse the whole request
 MAX_VERSION = 2**63 - 1
 UTF8_CHARACTER_BYTES = 4
 
-V = TypeVar("V")
-
-
-class BulkPart(NamedTuple):
-    """Some of the deliveries that a writer was handed, by their places."""
-
-    deliveries: Deliveries
-    at: Sequence[int]
-
-    def chosen(self, column: Sequence[V]) -> Sequence[V]:
-        if isinstance(self.at, range):
-            return column[self.at.start : self.at.stop]
-        return itemgetter(*self.at)(column) if len(self.at) > 1 else [column[at] for at in self.at]
-
-
-@dataclass(frozen=True, slots=True)
-class BulkLayout:
-    """What a line says besides the id."""
-
-    op: str
-    names_index: bool  # or the address of the request does
-    version: str | None  # "input", the name of a field, or none
-
-    def body(self, parts: Iterable[BulkPart]) -> bytes:
-        return b"".join(map(self._lines, parts))
-
-    def _lines(self, part: BulkPart) -> bytes:
-        deliveries, count = part.deliveries, len(part.at)
-        payloads = part.chosen(deliveries.payloads)
-        lines = self._together(part, payloads)
-        if lines.count(b"\n") != 2 * count or b"\r" in lines:
-            return self._together(part, [one_line(payload) for payload in payloads])
-        return lines
-
-    def _together(self, part: BulkPart, payloads: Sequence[bytes]) -> bytes:
-        deliveries = part.deliveries
-        columns: list[tuple[bytes, Sequence[bytes]]] = []
-        columns.append((b'\n{"%s":{"_id":' % self.op.encode(), quoted(part.chosen(deliveries.ids))))
-        if self.names_index:
-            columns.append((b',"_index":', quoted(part.chosen(deliveries.targets))))
-        if deliveries.routings is not None:
-            columns.append((b',"routing":', quoted(part.chosen(deliveries.routings))))
-        if self.version is not None:
-            numbers = "\n".join(map(str, self._versions(part))).encode().split(b"\n")
-            columns.append((b',"version_type":"external_gte","version":', numbers))
-        columns.append((b"}}\n", payloads))
-        return b"".join(_interleaved(columns, len(part.at)))[1:] + b"\n"
-
-    def _versions(self, part: BulkPart) -> Sequence[int]:
-        if self.version == "input":
-            return part.chosen(part.deliveries.versions)
-        return [document[str(self.version)] for document in part.chosen(part.deliveries.documents)]
-
-    def fitting(self, deliveries: Deliveries) -> tuple[Sequence[int], list[Refusal]]:
-        """The places of those that can stand in a request, and why others cannot: one such fails all its neighbours."""
-        refused = [*self._with_long_ids(deliveries), *self._without_version(deliveries)]
-        if not refused:
-            return range(len(deliveries)), refused
-        bad = {refusal.at for refusal in refused}
-        return [at for at in range(len(deliveries)) if at not in bad], list(
-            {each.at: each for each in refused}.values()
-        )
-
-    def _with_long_ids(self, deliveries: Deliveries) -> Iterator[Refusal]:
-        if max(map(len, deliveries.ids), default=0) * UTF8_CHARACTER_BYTES <= MAX_ID_BYTES:
-            return
-        for at, id in enumerate(deliveries.ids):
-            if len(id.encode()) > MAX_ID_BYTES:
-                text = f"the id has {len(id.encode())} bytes, {MAX_ID_BYTES} are allowed: {id[:80]}…"
-                yield Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, "IdTooLong", text)
-
-    def _without_version(self, deliveries: Deliveries) -> Iterator[Refusal]:
-        if self.version is None or self.version == "input":
-            return
-        for at, document in enumerate(deliveries.documents):
-            if not _is_version(document.get(self.version)):
-                text = f"field {self.version!r} is not a version: a whole number from 0 to {MAX_VERSION}"
-                yield Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, "BadVersion", text)
-
-
-def quoted(texts: Sequence[str]) -> list[bytes]:
-    """Each as a JSON string."""
-    together = "".join(texts)
-    if together.isprintable() and '"' not in together and "\\" not in together:
-        return f'"{chr(10).join(texts)}"'.replace("\n", '"\n"').encode().split(b"\n")
-    return [orjson.dumps(text) for text in texts]
-
-
-def _interleaved(columns: Sequence[tuple[bytes, Sequence[bytes]]], count: int) -> list[bytes]:
-    width = 2 * len(columns)
-    pieces: list[bytes] = [b""] * (width * count)
-    for number, (mark, column) in enumerate(columns):
-        pieces[2 * number :: width] = [mark] * count
-        pieces[2 * number + 1 :: width] = column
-    return pieces
-
-
-def _is_version(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= MAX_VERSION
-
-
 TRIES = 5
 FIRST_WAIT_S = 0.2
 JITTER = 0.35
@@ -153,6 +51,8 @@ LINE_BYTES = 100  # about what stands before a document
 ANSWER_FIELDS = "?filter_path=error,errors,items.*.status,items.*.error"
 ALL_GOOD = b'{"errors":false'
 CONFLICT = "version_conflict_engine_exception"
+
+V = TypeVar("V")
 
 
 class IndexWriter:
@@ -296,6 +196,83 @@ class BulkSender:
             raise SinkError(ErrorCode.NETWORK, self._client.url, "the writer was closed while it waited to try again")
 
 
+class BulkPart(NamedTuple):
+    """Some of the deliveries that a writer was handed, by their places."""
+
+    deliveries: Deliveries
+    at: Sequence[int]
+
+    def chosen(self, column: Sequence[V]) -> Sequence[V]:
+        if isinstance(self.at, range):
+            return column[self.at.start : self.at.stop]
+        return itemgetter(*self.at)(column) if len(self.at) > 1 else [column[at] for at in self.at]
+
+
+@dataclass(frozen=True, slots=True)
+class BulkLayout:
+    """What a line says besides the id."""
+
+    op: str
+    names_index: bool  # or the address of the request does
+    version: str | None  # "input", the name of a field, or none
+
+    def body(self, parts: Iterable[BulkPart]) -> bytes:
+        return b"".join(map(self._lines, parts))
+
+    def _lines(self, part: BulkPart) -> bytes:
+        deliveries, count = part.deliveries, len(part.at)
+        payloads = part.chosen(deliveries.payloads)
+        lines = self._together(part, payloads)
+        if lines.count(b"\n") != 2 * count or b"\r" in lines:
+            return self._together(part, [one_line(payload) for payload in payloads])
+        return lines
+
+    def _together(self, part: BulkPart, payloads: Sequence[bytes]) -> bytes:
+        deliveries = part.deliveries
+        columns: list[tuple[bytes, Sequence[bytes]]] = []
+        columns.append((b'\n{"%s":{"_id":' % self.op.encode(), quoted(part.chosen(deliveries.ids))))
+        if self.names_index:
+            columns.append((b',"_index":', quoted(part.chosen(deliveries.targets))))
+        if deliveries.routings is not None:
+            columns.append((b',"routing":', quoted(part.chosen(deliveries.routings))))
+        if self.version is not None:
+            numbers = "\n".join(map(str, self._versions(part))).encode().split(b"\n")
+            columns.append((b',"version_type":"external_gte","version":', numbers))
+        columns.append((b"}}\n", payloads))
+        return b"".join(_interleaved(columns, len(part.at)))[1:] + b"\n"
+
+    def _versions(self, part: BulkPart) -> Sequence[int]:
+        if self.version == "input":
+            return part.chosen(part.deliveries.versions)
+        return [document[str(self.version)] for document in part.chosen(part.deliveries.documents)]
+
+    def fitting(self, deliveries: Deliveries) -> tuple[Sequence[int], list[Refusal]]:
+        """The places of those that fit into a request, and refusals of the others, which would fail all the rest."""
+        refused = [*self._with_long_ids(deliveries), *self._without_version(deliveries)]
+        if not refused:
+            return range(len(deliveries)), refused
+        bad = {refusal.at for refusal in refused}
+        return [at for at in range(len(deliveries)) if at not in bad], list(
+            {each.at: each for each in refused}.values()
+        )
+
+    def _with_long_ids(self, deliveries: Deliveries) -> Iterator[Refusal]:
+        if max(map(len, deliveries.ids), default=0) * UTF8_CHARACTER_BYTES <= MAX_ID_BYTES:
+            return
+        for at, id in enumerate(deliveries.ids):
+            if len(id.encode()) > MAX_ID_BYTES:
+                text = f"the id has {len(id.encode())} bytes, {MAX_ID_BYTES} are allowed: {id[:80]}…"
+                yield Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, "IdTooLong", text)
+
+    def _without_version(self, deliveries: Deliveries) -> Iterator[Refusal]:
+        if self.version is None or self.version == "input":
+            return
+        for at, document in enumerate(deliveries.documents):
+            if not _is_version(document.get(self.version)):
+                text = f"field {self.version!r} is not a version: a whole number from 0 to {MAX_VERSION}"
+                yield Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, "BadVersion", text)
+
+
 def outcomes(parts: Sequence[BulkPart], answer: IndexAnswer, url: str) -> tuple[list[BulkPart], list[Refusal]]:
     """What has to be sent again, and what was refused."""
     if answer.data.startswith(ALL_GOOD):
@@ -328,6 +305,22 @@ def _items(answer: IndexAnswer, count: int, url: str) -> list[tuple[int, Any]]:
     raise SinkError(ErrorCode.SINK_FAILED, url, "gave an answer that is not that of a bulk request")
 
 
+def _refused_item(part: BulkPart, at: int, error: Any) -> list[Refusal]:
+    kind, text = explained(error)
+    if kind == CONFLICT:
+        return []
+    return [Refusal(part.deliveries, at, ErrorCode.ITEM_REFUSED, kind, text)]
+
+
+def _refused_alone(part: BulkPart, answer: IndexAnswer) -> Refusal:
+    if answer.status == TOO_LARGE:
+        size = len(part.deliveries.payloads[part.at[0]])
+        text = f"a record of {size} bytes is larger than the server takes in one request"
+        return Refusal(part.deliveries, part.at[0], ErrorCode.SINK_REFUSED, str(TOO_LARGE), text)
+    kind, text = answer.error
+    return Refusal(part.deliveries, part.at[0], ErrorCode.SINK_REFUSED, kind, text)
+
+
 def halves(parts: Sequence[BulkPart]) -> tuple[list[BulkPart], list[BulkPart]]:
     """The same in two requests, the same order."""
     left: list[BulkPart] = []
@@ -343,17 +336,22 @@ def halves(parts: Sequence[BulkPart]) -> tuple[list[BulkPart], list[BulkPart]]:
     return left, right
 
 
-def _refused_item(part: BulkPart, at: int, error: Any) -> list[Refusal]:
-    kind, text = explained(error)
-    if kind == CONFLICT:
-        return []
-    return [Refusal(part.deliveries, at, ErrorCode.ITEM_REFUSED, kind, text)]
+def quoted(texts: Sequence[str]) -> list[bytes]:
+    """Each as a JSON string."""
+    together = "".join(texts)
+    if together.isprintable() and '"' not in together and "\\" not in together:
+        return f'"{chr(10).join(texts)}"'.replace("\n", '"\n"').encode().split(b"\n")
+    return [orjson.dumps(text) for text in texts]
 
 
-def _refused_alone(part: BulkPart, answer: IndexAnswer) -> Refusal:
-    if answer.status == TOO_LARGE:
-        size = len(part.deliveries.payloads[part.at[0]])
-        text = f"a record of {size} bytes is larger than the server takes in one request"
-        return Refusal(part.deliveries, part.at[0], ErrorCode.SINK_REFUSED, str(TOO_LARGE), text)
-    kind, text = answer.error
-    return Refusal(part.deliveries, part.at[0], ErrorCode.SINK_REFUSED, kind, text)
+def _interleaved(columns: Sequence[tuple[bytes, Sequence[bytes]]], count: int) -> list[bytes]:
+    width = 2 * len(columns)
+    pieces: list[bytes] = [b""] * (width * count)
+    for number, (mark, column) in enumerate(columns):
+        pieces[2 * number :: width] = [mark] * count
+        pieces[2 * number + 1 :: width] = column
+    return pieces
+
+
+def _is_version(value: Any) -> bool:
+    return type(value) is int and 0 <= value <= MAX_VERSION

@@ -1,1 +1,1 @@
-"""Tables of SQLite and PostgreSQL."""
+"""Tables of SQLite and PostgreSQL as a sink."""

@@ -18,8 +18,8 @@ from towpath.errors import SinkError
 from towpath.flow.delivery.ids import Digest
 from towpath.flow.failures import ErrorCode, bounded
 from towpath.flow.sinks.sink import Deliveries, Refusal, WriterContext
-from towpath.flow.sinks.table.rows import TableRows, chosen, refusal, sink_errors
-from towpath.flow.sinks.table.writer import refused_again, refused_ids, unit_of
+from towpath.flow.sinks.table.rows import chosen, refusal, sink_errors
+from towpath.flow.sinks.table.writer import BaseTableWriter, refused_again, refused_ids, unit_of
 
 if TYPE_CHECKING:
     from towpath.flow.sinks.table.sink import TableSink
@@ -31,20 +31,19 @@ WHOLE = 0  # the one part of a unit
 KEPT_BYTES = 16 << 20
 
 
-class TableStagedWriter:
+class TableStagedWriter(BaseTableWriter):
     """Copies what it is handed, and moves it at the end."""
 
+    _tables: PostgresTables
+
     def __init__(self, sink: TableSink, tables: PostgresTables, place: WriterContext) -> None:
-        self._sink = sink
-        self._tables = tables
+        super().__init__(sink, tables)
         self._launch = place.launch
         self._unit = unit_of(place)
-        self._rows = TableRows(sink)
         with sink_errors(sink.where):
             known = tables.begin_unit(self._unit, self._launch).get(WHOLE)
             self._stage = tables.stage(sink.shape)
         self._refused_before: Mapping[bytes, RowRefusal] = {} if known is None else known.refused
-        self._made: set[str] = set()
         self._count = 0
         self._digest = Digest()  # of what was handed over and not refused before
         self._refused: dict[bytes, RowRefusal] = {}  # in this attempt
@@ -75,9 +74,6 @@ class TableStagedWriter:
             text = f"refused {len(late)} rows of a large unit at its end; the batch is tried again to say which"
             raise SinkError(ErrorCode.SINK_FAILED, self._sink.where, text)
         return found
-
-    def close(self) -> None:
-        self._tables.close()
 
     def _move(self) -> dict[bytes, RowRefusal]:
         """All of it, or nothing where it is in already. Says what was refused and has not been told."""
@@ -118,11 +114,6 @@ class TableStagedWriter:
             return everything, []
         refusals = list(refused_again(before, [(deliveries, everything)]))
         return [at for at in everything if deliveries.delivery_ids[at] not in before], refusals
-
-    def _make(self, name: str) -> None:
-        if name not in self._made:
-            self._tables.create(name, self._sink.shape)
-            self._made.add(name)
 
     def _keep(self, deliveries: Deliveries) -> None:
         size = sum(map(len, deliveries.payloads))

@@ -1,12 +1,12 @@
-"""towpath.flow.sinks.table.reader"""
+"""Reading back what tables hold, for the audit: delivery ids and versions, never documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from towpath.flow.sinks.sink import Flaw, FoundDelivery, SinkReach
+from towpath.flow.sinks.sink import FoundDelivery, SinkReach, SinkReader
 from towpath.flow.sinks.table.rows import sink_errors
 from towpath.flow.sinks.table.sink import TableSink
 from towpath.flow.sinks.template import is_of
@@ -18,20 +18,16 @@ if TYPE_CHECKING:
 NEWEST_ONLY = "the newest record of a key takes the place of the older ones"
 
 
-@dataclass(slots=True)
-class TableReader:
+@dataclass
+class TableReader(SinkReader):
     """The rows of one table, or of all that the name with its fields may stand for."""
 
     sink: TableSink
     tables: Tables
-    per_batch = False
-    is_idempotent = True
     why_part = NEWEST_ONLY
-    flaws: list[Flaw] = field(default_factory=list)
 
-    @property
-    def reach(self) -> SinkReach:
-        return SinkReach.PART if self.sink.shape.is_upsert else SinkReach.ALL
+    def __post_init__(self) -> None:
+        self.reach = SinkReach.PART if self.sink.shape.is_upsert else SinkReach.ALL
 
     def delivered(self) -> Iterator[FoundDelivery]:
         with sink_errors(str(self.sink)):

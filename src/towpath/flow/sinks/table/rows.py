@@ -1,9 +1,4 @@
-"""From deliveries to rows.
-
-From a document to the cells of a row, without changing a digit.
-
-What goes wrong with a table, in the words of a flow.
-"""
+"""From deliveries to the rows of a table: cells without changing a digit, refusals, and errors as a flow names them."""
 
 from __future__ import annotations
 
@@ -22,87 +17,9 @@ from towpath.flow.sinks.sink import Deliveries, Refusal
 if TYPE_CHECKING:
     from towpath.flow.sinks.table.sink import TableSink
 
-
 LONGEST_INTEGER = 2**63
 QUOTE = ord('"')
 NESTED = b"{["
-
-
-class BadCell(ValueError):
-    """A field cannot be the cell of a column."""
-
-
-class Cells:
-    """Cuts documents into the texts of their fields and picks those that have a column.
-
-    PostgreSQL is given texts, which it reads as the type of the column; SQLite is given Python's values. A nested value
-    is its JSON text on both. A field that is not there, and null, are NULL.
-    """
-
-    def __init__(self, names: Sequence[str], *, may_leave_out: bool, is_sqlite: bool) -> None:
-        self._names = names
-        self._known = frozenset(names)
-        self._may_leave_out = may_leave_out
-        self._decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-        self._text = msgspec.json.Decoder(str).decode
-        self._number: Callable[[str], Any] = _python_number if is_sqlite else str
-        truth = (1, 0) if is_sqlite else ("true", "false")
-        self._words: dict[bytes, Any] = {b"true": truth[0], b"false": truth[1], b"null": None}
-
-    def of(self, payload: bytes) -> list[Any]:
-        """One cell for each column."""
-        fields = self._decode(payload)
-        if not self._may_leave_out and not self._known.issuperset(fields):
-            extra = sorted(set(fields) - self._known)
-            raise BadCell(f"field {extra[0]!r} has no column, and the whole document is not kept (document=False)")
-        cell = self._cell
-        return [cell(bytes(fields[name])) if name in fields else None for name in self._names]
-
-    def _cell(self, token: bytes) -> Any:
-        first = token[0]
-        if first == QUOTE:
-            # Without an escape the text is what stands between the quotes.
-            return self._text(token) if b"\\" in token else token[1:-1].decode()
-        if first in NESTED:
-            return token.decode()
-        if token in self._words:
-            return self._words[token]
-        return self._number(token.decode())
-
-
-def _python_number(text: str) -> int | float:
-    """The number as SQLite can hold it: 64 bits, whole or binary floating point."""
-    if text.lstrip("-").isdigit():
-        whole = int(text)
-        if not -LONGEST_INTEGER <= whole < LONGEST_INTEGER:
-            raise BadCell(f"{text[:40]} does not fit into 64 bits")
-        return whole
-    number = float(text)
-    if Decimal(repr(number)) != Decimal(text) if abs(number) != float("inf") else True:
-        raise BadCell(f"{text[:40]} has more digits than SQLite would keep")
-    return number
-
-
-@contextmanager
-def sink_errors(sink: str) -> Iterator[None]:
-    """What goes wrong with a database, in the words of a flow."""
-    try:
-        yield
-    except DatabaseUnavailable as error:
-        raise SinkError(ErrorCode.SINK_UNAVAILABLE, sink, str(error)) from error
-    except CommitUnknown as error:
-        raise SinkError(ErrorCode.NETWORK, sink, str(error)) from error
-    except WriterReplaced as error:
-        # Not for a person: who was replaced is no judge of the stage, which goes well in other hands.
-        raise SinkError(ErrorCode.SINK_REFUSED, sink, str(error)) from error
-    except DatabaseError as error:
-        raise NeedsPerson(ErrorCode.SINK_REFUSED, sink, str(error)) from error
-
-
-def refusal(deliveries: Deliveries, at: int, kind: str, text: str) -> Refusal:
-    """One delivery that cannot be a row."""
-    return Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, kind, bounded(text))
-
 
 ID = "id"
 Row = Sequence[Any]
@@ -163,6 +80,61 @@ class TableRows:
                 raise BadCell(f"the key column {self._columns[number]!r} has no value")
 
 
+class Cells:
+    """Cuts documents into the texts of their fields and picks those that have a column.
+
+    PostgreSQL is given texts, which it reads as the type of the column; SQLite is given Python's values. A nested value
+    is its JSON text on both. A field that is not there, and null, are NULL.
+    """
+
+    def __init__(self, names: Sequence[str], *, may_leave_out: bool, is_sqlite: bool) -> None:
+        self._names = names
+        self._known = frozenset(names)
+        self._may_leave_out = may_leave_out
+        self._decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+        self._text = msgspec.json.Decoder(str).decode
+        self._number: Callable[[str], Any] = _python_number if is_sqlite else str
+        truth = (1, 0) if is_sqlite else ("true", "false")
+        self._words: dict[bytes, Any] = {b"true": truth[0], b"false": truth[1], b"null": None}
+
+    def of(self, payload: bytes) -> list[Any]:
+        """One cell for each column."""
+        fields = self._decode(payload)
+        if not self._may_leave_out and not self._known.issuperset(fields):
+            extra = sorted(set(fields) - self._known)
+            raise BadCell(f"field {extra[0]!r} has no column, and the whole document is not kept (document=False)")
+        cell = self._cell
+        return [cell(bytes(fields[name])) if name in fields else None for name in self._names]
+
+    def _cell(self, token: bytes) -> Any:
+        first = token[0]
+        if first == QUOTE:
+            # Without an escape the text is what stands between the quotes.
+            return self._text(token) if b"\\" in token else token[1:-1].decode()
+        if first in NESTED:
+            return token.decode()
+        if token in self._words:
+            return self._words[token]
+        return self._number(token.decode())
+
+
+class BadCell(ValueError):
+    """A field cannot be the cell of a column."""
+
+
+def _python_number(text: str) -> int | float:
+    """The number as SQLite can hold it: 64 bits, whole or binary floating point."""
+    if text.lstrip("-").isdigit():
+        whole = int(text)
+        if not -LONGEST_INTEGER <= whole < LONGEST_INTEGER:
+            raise BadCell(f"{text[:40]} does not fit into 64 bits")
+        return whole
+    number = float(text)
+    if Decimal(repr(number)) != Decimal(text) if abs(number) != float("inf") else True:
+        raise BadCell(f"{text[:40]} has more digits than SQLite would keep")
+    return number
+
+
 def chosen(column: Sequence[V], places: Sequence[int]) -> Sequence[V]:
     """The values at these places."""
     if isinstance(places, range):
@@ -178,3 +150,24 @@ def _by_target(deliveries: Deliveries, places: Sequence[int]) -> dict[str, Seque
     for at in places:
         found.setdefault(deliveries.targets[at], []).append(at)
     return dict(found)
+
+
+def refusal(deliveries: Deliveries, at: int, kind: str, text: str) -> Refusal:
+    """One delivery that cannot be a row."""
+    return Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, kind, bounded(text))
+
+
+@contextmanager
+def sink_errors(sink: str) -> Iterator[None]:
+    """What goes wrong with a database, in the words of a flow."""
+    try:
+        yield
+    except DatabaseUnavailable as error:
+        raise SinkError(ErrorCode.SINK_UNAVAILABLE, sink, str(error)) from error
+    except CommitUnknown as error:
+        raise SinkError(ErrorCode.NETWORK, sink, str(error)) from error
+    except WriterReplaced as error:
+        # Not for a person: the stage goes well in other hands.
+        raise SinkError(ErrorCode.SINK_REFUSED, sink, str(error)) from error
+    except DatabaseError as error:
+        raise NeedsPerson(ErrorCode.SINK_REFUSED, sink, str(error)) from error

@@ -1,1 +1,1 @@
-"""Topics."""
+"""Topics as a sink."""

@@ -35,7 +35,7 @@ class LeasedProducer(NamedTuple):
 
 
 class OpenLog:
-    """A log and its producers that nobody uses at present."""
+    """A log and its idle producers."""
 
     def __init__(self, log: Log, closing: ExitStack, *, is_kept: bool) -> None:
         self.log = log
@@ -69,7 +69,7 @@ class OpenLog:
                 each.close()
 
     def let_go(self) -> None:
-        """A user has done. What is kept stays open."""
+        """One user less. A log that is kept stays open."""
         with self._lock:
             self.users -= 1
         if not self._is_kept:

@@ -1,28 +1,25 @@
-"""towpath.flow.sinks.topic.reader"""
+"""Reading back what topics hold, for the audit: the delivery ids in the headers of records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from towpath.flow.sinks.sink import Flaw, FoundDelivery, SinkReach, foreign
+from towpath.flow.sinks.sink import FoundDelivery, SinkReach, SinkReader, foreign
 from towpath.flow.sinks.template import is_of
 from towpath.flow.sinks.topic.sink import TopicSink
 from towpath.flow.sinks.topic.writer import DELIVERY
 from towpath.log.log import Log
 
 
-@dataclass(slots=True)
-class TopicReader:
+@dataclass
+class TopicReader(SinkReader):
     """The records of topics. Unless the flow is exactly-once a delivery may be there several times."""
 
     sink: TopicSink
     log: Log
     is_idempotent: bool = False
-    reach: SinkReach = SinkReach.ALL
     why_part = "the topic keeps its records only for a time"
-    per_batch = False
-    flaws: list[Flaw] = field(default_factory=list)
 
     def delivered(self) -> Iterator[FoundDelivery]:
         for topic in self._topics():
@@ -37,6 +34,3 @@ class TopicReader:
         if self.sink.target.is_fixed:
             return [self.sink.target.filler()({})]
         return [topic.name for topic in self.log.topics() if is_of(self.sink.target, topic.name)]
-
-    def close(self) -> None:
-        pass

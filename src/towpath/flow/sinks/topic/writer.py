@@ -1,33 +1,32 @@
-"""Writes one unit to topics, once: its records and its mark in one transaction.
+"""Writes deliveries to topics.
 
-`marked_unit.py` says why that holds. A unit is one part on Kafka; on the SQLite log it is cut into some (`parts.py`).
+`TopicWriter` appends them as they come, for flows that ask for less than exactly once.
 
-What is refused is decided with the part: a delivery that no topic can hold is left out, and the mark says so. Who finds
-the part there tells the same refusals, so that a delivery is in a topic or in the error topic, and never in neither.
+`MarkedTopicWriter` writes a unit once: its records and its mark in one transaction. `delivery/marks.py` says why that
+holds. A unit is one part on Kafka; on the SQLite log it is cut into some (`delivery/splitter.py`).
 
-A transaction may have to be done again from what is kept of it: without the records that a broker has refused, which
-undoes all of it; or from the opening of its producer on, when that was kept from an earlier batch and somebody else has
-opened the name since, or when the transaction was open for longer than the broker lets it. The producer is opened again
-only once, and only goes on if nothing of the unit has been written meanwhile: else there is a living rival, and the
-attempt ends.
+**Refusals** are decided with the part: a delivery that no topic can hold is left out, and the mark says so. An attempt
+that finds the part there reports the same refusals, so that a delivery is in a topic or in the error topic, and never
+in neither.
 
-Parts that are there already, held against what is offered again.
+**A transaction may have to be done again** from what is kept of it (`OpenPart`): without the records that a broker has
+refused, which undoes all of it; or from the opening of its producer on, when that was kept from an earlier batch and
+somebody else has opened the name since, or when the transaction was open for longer than the broker lets it. The
+producer is opened again only once, and only goes on if nothing of the unit has been written meanwhile: else there is a
+living rival, and the attempt ends.
 
-A mark says how many deliveries its part has. Which ones these are follows from their sequence, and that from what the
-log gives for the batch: where the log has forgotten some of it since, or where a step gives something else than the
-first time, the same number stands for other deliveries. Some would be passed over that nobody has written. So a mark
-also says what the ids of its deliveries add up to, and where that differs the stage halts.
-
-A part that is being written. Its deliveries are kept until it is committed: it may have to be done again.
-
-Deliveries as records of a topic, and the topics that they go to.
+**Parts that are there already** are held against what is offered again (`FoundParts`). A mark says how many deliveries
+its part has. Which ones these are follows from their sequence, and that from what the log gives for the batch: where
+the log has forgotten some of it since, or where a step gives something else than the first time, the same number stands
+for other deliveries. Some would be passed over that nobody has written. So a mark also says what the ids of its
+deliveries add up to, and where that differs the stage halts.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -41,6 +40,7 @@ from towpath.errors import (
     LogError,
     LogUnavailable,
     NeedsPerson,
+    PartlyAppended,
     ProducerFenced,
     Refused,
     SinkError,
@@ -53,167 +53,19 @@ from towpath.flow.delivery.marks import Mark, MarkedUnit, MarkTopic, PartManifes
 from towpath.flow.delivery.splitter import TransactionSplitter, limits_of
 from towpath.flow.failures import ErrorCode, bounded
 from towpath.flow.sinks.sink import Deliveries, DeliveryBuffer, Refusal, WriterContext
-from towpath.flow.sinks.topic.logs import kept_logs, log_errors
+from towpath.flow.sinks.topic.logs import kept_logs, log_errors, opened
 from towpath.flow.topics import FlowTopics, producer_of
 from towpath.log import Log, NewRecord
 from towpath.log.log import Producer
+from towpath.settings import Settings
 
 if TYPE_CHECKING:
     from towpath.flow.sinks.topic.sink import TopicSink
 
-
-class FoundParts:
-    """Walks along the deliveries of parts that are there, in their order."""
-
-    def __init__(self, unit: Mark, found: Mapping[int, PartManifest]) -> None:
-        self._unit = unit
-        self._found = found
-        self._checked: set[int] = set()
-        self._part: int | None = None
-        self._count = 0
-        self._digest = Digest()
-
-    def add(self, part: int, ids: Sequence[bytes]) -> None:
-        """These are of the part."""
-        if part != self._part:
-            self.check()
-            self._part, self._count, self._digest = part, 0, Digest()
-        self._count += len(ids)
-        self._digest.add_many(ids)
-
-    def check(self) -> None:
-        """Before anything else is written: the part that has come to its end is the one that its mark speaks of."""
-        part, self._part = self._part, None
-        if part is not None:
-            self._compare(part, self._count, self._digest)
-
-    def finish(self) -> None:
-        """There is no more to come: what was not come to is not offered any more."""
-        self.check()
-        for part in self._found.keys() - self._checked:
-            self._compare(part, 0, Digest())
-
-    def _compare(self, part: int, count: int, digest: Digest) -> None:
-        self._checked.add(part)
-        said = self._found[part]
-        if said.digest and (said.deliveries, said.digest) != (count, digest.hex):
-            raise FlowHalted(_differs(self._unit, part, said.deliveries, count))
-
-
-def _differs(unit: Mark, part: int, written: int, offered: int) -> str:
-    return (
-        f"output {unit.output!r} has {written} deliveries of unit {unit.unit}, part {part}, of batch {unit.batch_id}, "
-        f"and now {'others' if written == offered else offered} are to go there: the log has lost records of the batch "
-        "since it was begun, or a step that says it is deterministic is not. Nobody can say which deliveries are "
-        "written. Look at the output, then let the stage go on behind the batch, or from the beginning of what the "
-        f"log still has, which delivers it again: towpath flow reset {unit.flow} --to latest (or earliest)"
-    )
-
-
-GROUPS = 16
-
-
-@dataclass(slots=True)
-class OpenPart:
-    """A part in an open transaction."""
-
-    number: int
-    kept: DeliveryBuffer = field(default_factory=DeliveryBuffer)
-    count: int = 0
-    digest: Digest = field(default_factory=Digest)
-    refused: dict[bytes, RefusalReason] = field(default_factory=dict)  # and told
-    bad: dict[bytes, str] = field(default_factory=dict)  # what a broker has refused, and why
-    suspects: frozenset[bytes] = frozenset()  # of which a broker has refused one, or some
-    began: float = field(default_factory=time.monotonic)
-
-    def add(self, piece: Deliveries) -> None:
-        self.count += len(piece)
-        self.digest.add_many(piece.delivery_ids)
-        self.kept.add(piece)
-
-    def groups(self, ids: Sequence[bytes], places: Sequence[int]) -> list[Sequence[int]]:
-        """The places as they are to travel: suspects in groups, to see in which the bad one is."""
-        if not self.suspects:
-            return [places] if places else []
-        most = max(1, len(self.suspects) // GROUPS)
-        groups: list[list[int]] = [[]]
-        seen = 0
-        for at in places:
-            is_suspect = ids[at] in self.suspects
-            if is_suspect and seen % most == 0:
-                groups.append([])
-            groups[-1].append(at)
-            seen += is_suspect
-        return [group for group in groups if group]
-
-    @property
-    def said(self) -> PartManifest:
-        return PartManifest(self.count, self.refused, self.digest.hex)
-
-
+GROUPS = 16  # into which suspects are divided
 DELIVERY = "towpath.delivery"
 ORIGIN = "towpath.origin"
 OVERHEAD = 256  # of headers and the like: about as many bytes for each record
-
-
-class TargetTopics:
-    """The topics that deliveries name. One that is missing is made, if it is known how."""
-
-    def __init__(self, log: Log, sink: str, *, is_fixed: bool, partitions: int | None) -> None:
-        self._log = log
-        self._sink = sink
-        self._is_fixed = is_fixed
-        self._partitions = partitions
-        self._found: dict[str, int | Exception] = {}
-
-    def partitions(self, name: str) -> int | Exception:
-        """How many partitions it has, or why nothing can go there."""
-        found = self._found.get(name)
-        if found is None:
-            found = self._found[name] = self._look(name)
-        if isinstance(found, Exception) and self._is_fixed:
-            raise SinkError(ErrorCode.TOPIC_NOT_FOUND, self._sink, str(found)) from found
-        return found
-
-    def _look(self, name: str) -> int | Exception:
-        try:
-            return self._log.topic(name).partitions
-        except UnknownTopic as error:
-            if self._partitions is None:
-                return error
-        except BadName as error:
-            return error
-        try:
-            create(self._log, name, self._partitions)
-        except BadName as error:
-            return error
-        return self._log.topic(name).partitions
-
-
-def create(log: Log, name: str, partitions: int) -> None:
-    with suppress(TopicExists):  # another task was faster
-        log.create_topic(name, partitions)
-
-
-def records_of(deliveries: Deliveries, places: Iterable[int]) -> list[NewRecord]:
-    """The records at these places."""
-    payloads, ids, delivery_ids = deliveries.payloads, deliveries.ids, deliveries.delivery_ids
-    times, keys, routings = deliveries.timestamps_ms, deliveries.keys, deliveries.routings
-    return [
-        NewRecord(
-            payloads[at],
-            keys[at] if routings is None else routings[at].encode(),
-            ((DELIVERY, delivery_ids[at].hex().encode()), (ORIGIN, ids[at].encode())),
-            times[at] if times[at] > 0 else None,
-        )
-        for at in places
-    ]
-
-
-def sizes_of(deliveries: Deliveries) -> Sequence[int]:
-    """About how many bytes each takes in a log: the same on every attempt."""
-    keys = deliveries.keys if deliveries.routings is None else deliveries.routings
-    return [len(payload) + len(key or b"") + OVERHEAD for payload, key in zip(deliveries.payloads, keys, strict=True)]
 
 
 class MarkedTopicWriter:
@@ -314,9 +166,9 @@ class MarkedTopicWriter:
     # What may go wrong
 
     def _steadily(self, part: OpenPart, act: Callable[[], None], *, is_kept: bool = False) -> None:
-        """Do it; where the transaction breaks and another may do, begin that one with all that was in it.
+        """Do it. Where the transaction breaks and another may do, begin that one with all that is kept of the part.
 
-        What is kept is among that.
+        With `is_kept` what the act appends is kept already, and need not be done again by itself.
         """
         is_again = False
         while True:
@@ -365,7 +217,7 @@ class MarkedTopicWriter:
 
     def _may_open_again(self, part: OpenPart, error: LogError) -> bool:
         if isinstance(error, LogUnavailable | TransactionUnknown):
-            return False  # time is over: the pilot waits, and tries again
+            return False  # time is over: the stage waits, and tries again
         open_s = time.monotonic() - part.began
         is_late = isinstance(error, ProducerFenced) and open_s > self._place.settings.log.transaction_timeout_s
         return is_late or not self._is_fresh
@@ -428,6 +280,216 @@ class MarkedTopicWriter:
             why = RefusalReason(int(ErrorCode.ITEM_REFUSED), type(error).__name__, bounded(str(error)))
             part.refused[id] = why
             self._news.append(Refusal(piece, at, ErrorCode.ITEM_REFUSED, why.exception, why.message))
+
+
+@dataclass(slots=True)
+class OpenPart:
+    """A part in an open transaction."""
+
+    number: int
+    kept: DeliveryBuffer = field(default_factory=DeliveryBuffer)
+    count: int = 0
+    digest: Digest = field(default_factory=Digest)
+    refused: dict[bytes, RefusalReason] = field(default_factory=dict)  # and told
+    bad: dict[bytes, str] = field(default_factory=dict)  # what a broker has refused, and why
+    suspects: frozenset[bytes] = frozenset()  # of which a broker has refused one, or some
+    began: float = field(default_factory=time.monotonic)
+
+    def add(self, piece: Deliveries) -> None:
+        self.count += len(piece)
+        self.digest.add_many(piece.delivery_ids)
+        self.kept.add(piece)
+
+    def groups(self, ids: Sequence[bytes], places: Sequence[int]) -> list[Sequence[int]]:
+        """The places as they are to travel: suspects in groups, to see in which the bad one is."""
+        if not self.suspects:
+            return [places] if places else []
+        most = max(1, len(self.suspects) // GROUPS)
+        groups: list[list[int]] = [[]]
+        seen = 0
+        for at in places:
+            is_suspect = ids[at] in self.suspects
+            if is_suspect and seen % most == 0:
+                groups.append([])
+            groups[-1].append(at)
+            seen += is_suspect
+        return [group for group in groups if group]
+
+    @property
+    def said(self) -> PartManifest:
+        return PartManifest(self.count, self.refused, self.digest.hex)
+
+
+class FoundParts:
+    """Walks along the deliveries of parts that are there, in their order."""
+
+    def __init__(self, unit: Mark, found: Mapping[int, PartManifest]) -> None:
+        self._unit = unit
+        self._found = found
+        self._checked: set[int] = set()
+        self._part: int | None = None
+        self._count = 0
+        self._digest = Digest()
+
+    def add(self, part: int, ids: Sequence[bytes]) -> None:
+        """These are of the part."""
+        if part != self._part:
+            self.check()
+            self._part, self._count, self._digest = part, 0, Digest()
+        self._count += len(ids)
+        self._digest.add_many(ids)
+
+    def check(self) -> None:
+        """Before anything else is written: the part that has come to its end is the one that its mark speaks of."""
+        part, self._part = self._part, None
+        if part is not None:
+            self._compare(part, self._count, self._digest)
+
+    def finish(self) -> None:
+        """There is no more to come: what was not come to is not offered any more."""
+        self.check()
+        for part in self._found.keys() - self._checked:
+            self._compare(part, 0, Digest())
+
+    def _compare(self, part: int, count: int, digest: Digest) -> None:
+        self._checked.add(part)
+        said = self._found[part]
+        if said.digest and (said.deliveries, said.digest) != (count, digest.hex):
+            raise FlowHalted(_differs(self._unit, part, said.deliveries, count))
+
+
+def _differs(unit: Mark, part: int, written: int, offered: int) -> str:
+    return (
+        f"output {unit.output!r} has {written} deliveries of unit {unit.unit}, part {part}, of batch {unit.batch_id}, "
+        f"and now {'others' if written == offered else offered} are to go there: the log has lost records of the batch "
+        "since it was begun, or a step that says it is deterministic is not. Nobody can say which deliveries are "
+        "written. Look at the output, then let the stage go on behind the batch, or from the beginning of what the "
+        f"log still has, which delivers it again: towpath flow reset {unit.flow} --to latest (or earliest)"
+    )
+
+
+class TargetTopics:
+    """The topics that deliveries name. One that is missing is made, if it is known how."""
+
+    def __init__(self, log: Log, sink: str, *, is_fixed: bool, partitions: int | None) -> None:
+        self._log = log
+        self._sink = sink
+        self._is_fixed = is_fixed
+        self._partitions = partitions
+        self._found: dict[str, int | Exception] = {}
+
+    def partitions(self, name: str) -> int | Exception:
+        """How many partitions it has, or why nothing can go there."""
+        found = self._found.get(name)
+        if found is None:
+            found = self._found[name] = self._look(name)
+        if isinstance(found, Exception) and self._is_fixed:
+            raise SinkError(ErrorCode.TOPIC_NOT_FOUND, self._sink, str(found)) from found
+        return found
+
+    def _look(self, name: str) -> int | Exception:
+        try:
+            return self._log.topic(name).partitions
+        except UnknownTopic as error:
+            if self._partitions is None:
+                return error
+        except BadName as error:
+            return error
+        try:
+            create(self._log, name, self._partitions)
+        except BadName as error:
+            return error
+        return self._log.topic(name).partitions
+
+
+class TopicWriter:
+    """Appends what it is handed at once; nothing is kept back."""
+
+    def __init__(self, sink: TopicSink, settings: Settings) -> None:
+        self._sink = sink
+        self._closing = ExitStack()
+        with log_errors(str(sink)):
+            self._log = self._closing.enter_context(opened(settings))
+
+    def write(self, deliveries: Deliveries) -> list[Refusal]:
+        refusals: list[Refusal] = []
+        for target, places in deliveries.by_target().items():
+            with log_errors(str(self._sink)):
+                refusals += self._write(target, deliveries, places)
+        return refusals
+
+    def finish(self) -> list[Refusal]:
+        return []
+
+    def close(self) -> None:
+        self._closing.close()
+
+    def _write(self, target: str, deliveries: Deliveries, places: Sequence[int]) -> list[Refusal]:
+        try:
+            return self._append(target, deliveries, places)
+        except UnknownTopic as error:
+            if self._sink.partitions is not None:
+                create(self._log, target, self._sink.partitions)
+                return self._append(target, deliveries, places)
+            return self._nowhere(deliveries, places, error)
+        except BadName as error:
+            return self._nowhere(deliveries, places, error)
+
+    def _nowhere(self, deliveries: Deliveries, places: Sequence[int], error: Exception) -> list[Refusal]:
+        if self._sink.target.is_fixed:
+            raise SinkError(ErrorCode.TOPIC_NOT_FOUND, str(self._sink), str(error)) from error
+        return [_refusal(deliveries, at, error) for at in places]
+
+    def _append(self, target: str, deliveries: Deliveries, places: Sequence[int]) -> list[Refusal]:
+        """Append these; one that no topic, or not this topic, can hold is refused alone."""
+        if not places:
+            return []
+        try:
+            self._log.append(target, records_of(deliveries, places))
+        except BadRecord as error:
+            if len(places) == 1:
+                return [_refusal(deliveries, places[0], error)]
+            rest = places
+        except PartlyAppended as error:
+            if error.unknown:
+                raise
+            # A broker refuses records together that came together: one that is too large takes its neighbours with it.
+            done = frozenset(error.appended)
+            rest = [at for number, at in enumerate(places) if number not in done]
+        else:
+            return []
+        half = len(rest) // 2
+        return [*self._append(target, deliveries, rest[:half]), *self._append(target, deliveries, rest[half:])]
+
+
+def _refusal(deliveries: Deliveries, at: int, error: Exception) -> Refusal:
+    return Refusal(deliveries, at, ErrorCode.ITEM_REFUSED, type(error).__name__, bounded(str(error)))
+
+
+def create(log: Log, name: str, partitions: int) -> None:
+    with suppress(TopicExists):  # another task was faster
+        log.create_topic(name, partitions)
+
+
+def records_of(deliveries: Deliveries, places: Iterable[int]) -> list[NewRecord]:
+    """The records at these places."""
+    payloads, ids, delivery_ids = deliveries.payloads, deliveries.ids, deliveries.delivery_ids
+    times, keys, routings = deliveries.timestamps_ms, deliveries.keys, deliveries.routings
+    return [
+        NewRecord(
+            payloads[at],
+            keys[at] if routings is None else routings[at].encode(),
+            ((DELIVERY, delivery_ids[at].hex().encode()), (ORIGIN, ids[at].encode())),
+            times[at] if times[at] > 0 else None,
+        )
+        for at in places
+    ]
+
+
+def sizes_of(deliveries: Deliveries) -> Sequence[int]:
+    """About how many bytes each takes in a log: the same on every attempt."""
+    keys = deliveries.keys if deliveries.routings is None else deliveries.routings
+    return [len(payload) + len(key or b"") + OVERHEAD for payload, key in zip(deliveries.payloads, keys, strict=True)]
 
 
 def _delivery_id(headers: Sequence[tuple[str, bytes | None]]) -> bytes | None:
