@@ -84,8 +84,9 @@ class Books:
         except psycopg.Error as error:
             return [f"the database does not say how the stages are: {error}"]
         return [
-            f"stage {stage} is {pilot['state']} (launch {launch}): {pilot.get('reason') or pilot.get('last_error')}"
-            for stage, pilot, launch in found
+            f"stage {stage} is {machine['state']} (launch {launch}): "
+            f"{machine.get('reason') or machine.get('last_error')}"
+            for stage, machine, launch in found
         ]
 
     def _count(self, query: str) -> int | None:

@@ -130,17 +130,17 @@ def send(runtime: Runtime, *documents: dict[str, object]) -> None:
 def halt(runtime: Runtime) -> None:
     """As if an earlier run had come to an end that a person has to look at."""
     stages, owner, now = StageStore(runtime.database), runtime.process().id, runtime.database.now()
-    pilot = StageMachine.new(now).started(now).rested(StageState.HALTED, "somebody has to look at it", now)
+    machine = StageMachine.new(now).started(now).rested(StageState.HALTED, "somebody has to look at it", now)
     with runtime.database.transaction() as tx:
         stages.ensure(tx, "steered", "events", {"topics": []})
         stages.take(tx, "steered", "events", owner)
-        stages.release(tx, "steered", "events", owner, pilot)
+        stages.release(tx, "steered", "events", owner, machine)
 
 
 def is_at_work(runtime: Runtime) -> bool:
     with runtime.database.read() as tx:
         [stage] = StageStore(runtime.database).list(tx, "steered")
-    return stage.pilot.state == "transform"
+    return stage.machine.state == "transform"
 
 
 @pytest.mark.part("guides")

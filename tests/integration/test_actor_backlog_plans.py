@@ -144,7 +144,7 @@ EXPECTED: dict[str, dict[str, tuple[str, ...]]] = {
         "read_schedule": (),
         "take_run": (),
     },
-    "actor_janitor": {
+    "janitor": {
         "instances_past_time": ("actor_instance_at_rest",),
         "lock_inboxes": (),
         "delete_instances": ("message_live",),
@@ -152,7 +152,7 @@ EXPECTED: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 CASES = [(file, name) for file, names in EXPECTED.items() for name in names]
-FRAGMENTS = {"held": "messages", "schedules": "instances", "actor_janitor": "instances"}
+FRAGMENTS = {"held": "messages", "schedules": "instances", "janitor": "instances"}
 TABLES = ("message", "actor_instance", "actor_wait", "actor_schedule", "inbox")
 # Asked now and then: to read all of it may be the cheaper way there.
 MAY_READ = {"delete_in_span": ("actor_wait",)}

@@ -59,7 +59,7 @@ def ask_reset(world: World, stage: str) -> None:
 def halted_because(world: World, stage: str) -> str:
     database = world.runtime.database
     with database.read() as tx:
-        return StageStore(database).read(tx, "f", stage).pilot.reason
+        return StageStore(database).read(tx, "f", stage).machine.reason
 
 
 def test_a_changed_flow_goes_on_where_it_was(embedded: World) -> None:
@@ -153,7 +153,7 @@ def test_what_is_open_is_finished_as_it_was_begun(embedded: World) -> None:
     flow.load(topic("clicks"), Away(Template("a"), None, None), name="one")
     run = world.open(flow)
     run.start()
-    wait_until(lambda: any(view.pilot.state is StageState.RETRY for view in run.views()), 60)
+    wait_until(lambda: any(view.machine.state is StageState.RETRY for view in run.views()), 60)
     run.stop()
     assert run.wait() == DONE
 

@@ -196,9 +196,9 @@ def test_what_nobody_knows_starts_the_attempt_anew(world: World, name: str, prod
         decided.rename(decided.with_name("aside"))
         decided.touch()
         world.send(source, [{"n": n} for n in range(5, 10)])
-        pilot = drive.wait_for_trouble(ErrorCode.UNCATEGORISED)
-        assert (pilot["resumes"], pilot["failing"]) == ("configure", "configure")
-        assert str(decided) in pilot["last_error"]["message"]
+        machine = drive.wait_for_trouble(ErrorCode.UNCATEGORISED)
+        assert (machine["resumes"], machine["failing"]) == ("configure", "configure")
+        assert str(decided) in machine["last_error"]["message"]
         decided.unlink()
         drive.wait_until_done(10)
     assert stored(world) == list(range(10))
@@ -223,8 +223,8 @@ def test_without_its_errors_a_batch_does_not_commit(world: World, name: str, pro
         drive.wait_until_done(1)
         log.delete_topic(flow.error_topic)
         world.send(source, [b"{", {"n": 1}, b"[1", {"n": 2}])
-        pilot = drive.wait_for_trouble(ErrorCode.TOPIC_NOT_FOUND)
-        assert (pilot["failing"], pilot["resumes"]) == ("errors", "errors")
+        machine = drive.wait_for_trouble(ErrorCode.TOPIC_NOT_FOUND)
+        assert (machine["failing"], machine["resumes"]) == ("errors", "errors")
         assert [state for (state,) in rows(world, "select state from flow_batch order by batch_id")][1:] == ["snapshot"]
         log.create_topic(flow.error_topic, 1)
         drive.wait_until_done(5)

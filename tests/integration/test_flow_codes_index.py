@@ -111,8 +111,8 @@ def suffer(
     """Something goes wrong, and records come; the flow shows the code and tries again until all is well."""
     begin()
     sending.more()
-    pilot = drive.wait_for_trouble(code, attempts)
-    assert (pilot["failing"], pilot["resumes"]) == ("load", "load")
+    machine = drive.wait_for_trouble(code, attempts)
+    assert (machine["failing"], machine["resumes"]) == ("load", "load")
     end()
     drive.wait_until_done(sending.count)
 
@@ -180,8 +180,8 @@ def test_an_index_that_refuses_all_items_holds_the_flow(
     node.ask("PUT", f"/{name}/_settings", f'{{"{READ_ONLY}":true}}')
     world.send(source_of(flow), [{"n": n} for n in range(40)])
     with driven(world, flow, produced) as drive:
-        pilot = drive.wait_for_trouble(ErrorCode.ITEM_REFUSED, state="held")
-        assert pilot["last_error"]["step"] == "views"
+        machine = drive.wait_for_trouble(ErrorCode.ITEM_REFUSED, state="held")
+        assert machine["last_error"]["step"] == "views"
         node.ask("PUT", f"/{name}/_settings", f'{{"{READ_ONLY}":null}}')
         drive.wait_until_done(40)
     assert arrived(node, name) == list(range(40))
@@ -200,7 +200,7 @@ def test_an_index_that_calls_every_single_record_wrong_needs_a_person(
     database = world.runtime.database
     stages = StageStore(database)
     with database.transaction() as tx:
-        assert " 400" in stages.read(tx, flow.name, source_of(flow)).pilot.reason
+        assert " 400" in stages.read(tx, flow.name, source_of(flow)).machine.reason
         stages.ask(tx, flow.name, source_of(flow), StageCommandKind.RESUME, "ada", "the pipeline is there")
     assert node.documents(name) == []
     proxy.stage = lambda body: None

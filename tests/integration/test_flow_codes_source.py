@@ -210,7 +210,7 @@ def test_a_broker_that_was_put_back_to_an_older_copy_of_its_data(
             broker.server.start()
         assert "partition 1" in drive.wait_for_trouble(ErrorCode.PARTITION_NOT_FOUND)["last_error"]["message"]
         log.add_partitions(source, 2)
-        drive.wait_for(lambda: generations(drive) == 2 and drive.pilot["state"] == "extract")
+        drive.wait_for(lambda: generations(drive) == 2 and drive.machine["state"] == "extract")
         sending.connect()  # with clients that have written nothing: Kafka counts what each of the others has sent
         put(sending, source, 0, *range(2, 10), 20, 21)  # who had sent what is lost sends it again
         put(sending, source, 1, *range(10, 15), 22)

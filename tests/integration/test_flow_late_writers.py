@@ -63,7 +63,7 @@ def ask(world: World, flow: Flow, kind: StageCommandKind, stage: str | None = No
 def halted_because(world: World, flow: Flow) -> str:
     database = world.runtime.database
     with database.read() as tx:
-        return StageStore(database).read(tx, flow.name, f"{flow.name}-in").pilot.reason
+        return StageStore(database).read(tx, flow.name, f"{flow.name}-in").machine.reason
 
 
 @pytest.mark.parametrize("is_fenced", [True, False], ids=["fenced", "broken twin"])

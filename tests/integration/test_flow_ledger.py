@@ -43,7 +43,7 @@ class Book:
         with self.database.transaction() as tx:
             self.stages.ensure(tx, FLOW, STAGE, {})
             taken = self.stages.take(tx, FLOW, STAGE, ME)
-            self.stages.save_pilot(tx, FLOW, STAGE, ME, taken.pilot.started(1))
+            self.stages.save_machine(tx, FLOW, STAGE, ME, taken.machine.started(1))
             self.stage = self.stages.new_generation(tx, taken, ME, checkpoint="/c", starting=upto(0), topics={})
 
     def do(self, method: str, *arguments: Any, **named: Any) -> Any:

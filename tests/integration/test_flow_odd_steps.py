@@ -93,7 +93,7 @@ def test_a_checkpoint_that_was_deleted_is_noticed(embedded: World) -> None:
     assert embedded.run(flow) == {"t": StageState.HALTED}
     database = embedded.runtime.database
     with database.read() as tx:
-        reason = StageStore(database).read(tx, "f", "t").pilot.reason
+        reason = StageStore(database).read(tx, "f", "t").machine.reason
     assert "towpath flow reset f" in reason
 
 

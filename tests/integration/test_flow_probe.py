@@ -38,7 +38,7 @@ def world(embedded: World) -> World:
 def held(world: World, flow: Flow) -> FlowRun:
     run = world.open(flow)
     run.start(until_idle=True)
-    wait_until(lambda: run.views()[0].pilot.state is StageState.HELD, 120)
+    wait_until(lambda: run.views()[0].machine.state is StageState.HELD, 120)
     return run
 
 

@@ -139,8 +139,8 @@ def test_an_outage_holds_the_stage_and_it_goes_on_by_itself(embedded: World) -> 
     embedded.send("clicks", [{"n": at} for at in range(200)])
     run = embedded.open(flow)
     run.start(until_idle=True)
-    wait_until(lambda: run.views()[0].pilot.attempt >= 2 and run.views()[0].pilot.state is StageState.HELD, 60)
-    assert "FileNotFoundError" in str(run.views()[0].pilot.last_error)
+    wait_until(lambda: run.views()[0].machine.attempt >= 2 and run.views()[0].machine.state is StageState.HELD, 60)
+    assert "FileNotFoundError" in str(run.views()[0].machine.last_error)
     marker.write_text("yes")
     run.wait()
     assert embedded.errors(flow) == []
@@ -152,8 +152,8 @@ def test_a_topic_that_is_not_there_is_waited_for(embedded: World) -> None:
     flow = page_views("f", embedded.home, "clicks")
     run = embedded.open(flow)
     run.start(until_idle=True)
-    wait_until(lambda: run.views()[0].pilot.attempt >= 2, 60)
-    error = run.views()[0].pilot.last_error
+    wait_until(lambda: run.views()[0].machine.attempt >= 2, 60)
+    error = run.views()[0].machine.last_error
     assert error is not None
     assert error.code is ErrorCode.TOPIC_NOT_FOUND
     embedded.send("clicks", [GOOD])
@@ -201,7 +201,7 @@ def test_pause_resume_and_reset_by_a_person(embedded: World) -> None:
     run.start()
     wait_until(lambda: embedded.counts(flow)["loaded"] == 3, 60)
     ask(StageCommandKind.PAUSE)
-    wait_until(lambda: run.views()[0].pilot.state is StageState.PAUSED, 30)
+    wait_until(lambda: run.views()[0].machine.state is StageState.PAUSED, 30)
     embedded.send("clicks", [GOOD])
     ask(StageCommandKind.RESET, to="earliest")
     wait_until(lambda: embedded.counts(flow)["loaded"] == 7, 60)
@@ -237,7 +237,7 @@ def test_a_flow_that_cannot_work_halts_with_the_reason(embedded: World) -> None:
     run = embedded.open(flow)
     run.start(until_idle=True)
     assert run.wait() == {"clicks": StageState.HALTED}
-    assert "_record" in run.views()[0].pilot.reason
+    assert "_record" in run.views()[0].machine.reason
 
 
 def test_rows_of_one_input_stay_together_whatever_a_step_does_to_them(embedded: World) -> None:

@@ -53,7 +53,7 @@ class Bench:
 
     def in_state(self, state: StageState) -> StageRow:
         self.take()
-        self.do("save_pilot", self.me, StageMachine(state, 1, resumes=StageState.LOAD, next_try=2))
+        self.do("save_machine", self.me, StageMachine(state, 1, resumes=StageState.LOAD, next_try=2))
         return self.read()
 
 
@@ -67,7 +67,7 @@ def test_a_new_stage_rests_and_has_no_checkpoint(bench: Bench) -> None:
     assert (stage.flow, stage.name, stage.topology, stage.version) == (FLOW, STAGE, TOPOLOGY, "1")
     assert (stage.generation, stage.checkpoint, stage.starting, stage.topics) == (0, "", Positions(), {})
     assert (stage.owner, stage.wish, stage.judge, stage.sample) == (None, None, {}, {})
-    assert stage.pilot.state is StageState.STOPPED
+    assert stage.machine.state is StageState.STOPPED
     assert stage.created_at == stage.updated_at
 
 
@@ -109,18 +109,18 @@ def test_a_dead_owners_stage_is_taken_over_and_the_dead_can_change_nothing(
 ) -> None:
     dead, other_quiet = Bench(quiet), make_quiet()
     stage = dead.take()
-    running = stage.pilot.started(1)
-    dead.do("save_pilot", dead.me, running)
+    running = stage.machine.started(1)
+    dead.do("save_machine", dead.me, running)
     let_die(quiet, other_quiet)
     other = Bench(other_quiet)
     with pytest.raises(NotTheOnlyOne):
         other.take()  # its lease is over, but nobody has declared it dead
     other_quiet.caretaker.run_once()
     taken = other.take()
-    assert (taken.owner, taken.pilot) == (other.me, running)
+    assert (taken.owner, taken.machine) == (other.me, running)
     before = rows(other.database, "flow_stage")
     writes: list[tuple[str, tuple[Any, ...]]] = [
-        ("save_pilot", (running,)),
+        ("save_machine", (running,)),
         ("save_sample", ({},)),
         ("save_judge", ({},)),
         ("save_topology", ({}, "2")),
@@ -148,26 +148,26 @@ def test_who_took_over_meanwhile_is_not_robbed(bench: Bench) -> None:
 
 
 def test_a_released_stage_is_free(bench: Bench, make_quiet: Callable[..., Quiet]) -> None:
-    running = bench.take().pilot.started(1)
+    running = bench.take().machine.started(1)
     with pytest.raises(BadValue, match="configure"):
         bench.do("release", bench.me, running)
     bench.do("release", bench.me, running.rested(StageState.PAUSED, "lunch", 5))
     stage = Bench(make_quiet()).take()
-    assert (stage.pilot.state, stage.pilot.reason) == (StageState.PAUSED, "lunch")
+    assert (stage.machine.state, stage.machine.reason) == (StageState.PAUSED, "lunch")
 
 
 def test_what_is_saved_is_read(bench: Bench) -> None:
     bench.take()
     running = StageMachine.new(1).started(2)
-    pilot = running.failed(StageTrouble(ErrorCode.NETWORK, "s", "cut \x00 off \ud800"), 3, WAITS)
-    bench.do("save_pilot", bench.me, pilot)
+    machine = running.failed(StageTrouble(ErrorCode.NETWORK, "s", "cut \x00 off \ud800"), 3, WAITS)
+    bench.do("save_machine", bench.me, machine)
     bench.do("save_sample", bench.me, {"partitions": {"clicks/0": {"lag": 3, "rate": 1.5}}})
     bench.do("save_judge", bench.me, {"window": 1})
     bench.do("save_topology", bench.me, {"steps": []}, "2")
     stage = bench.read()
-    error = pilot.last_error
+    error = machine.last_error
     assert error is not None
-    assert stage.pilot == replace(pilot, last_error=replace(error, message="cut \\0 off \\ud800"))
+    assert stage.machine == replace(machine, last_error=replace(error, message="cut \\0 off \\ud800"))
     assert stage.sample == {"partitions": {"clicks/0": {"lag": 3, "rate": 1.5}}}
     assert stage.judge == {"window": 1}
     assert (stage.topology, stage.version) == ({"steps": []}, "2")
@@ -175,7 +175,7 @@ def test_what_is_saved_is_read(bench: Bench) -> None:
 
 @sweep("state", StageState)
 def test_every_state_can_be_stored(bench: Bench, state: StageState) -> None:
-    assert bench.in_state(state).pilot.state is state
+    assert bench.in_state(state).machine.state is state
 
 
 def test_generations_follow_each_other(bench: Bench) -> None:
@@ -221,7 +221,7 @@ def test_a_wish_is_there_until_it_is_settled_or_refused(
         assert bench.read().wish is None
         return
     before = bench.do("ask", kind, "ada", "because", {"to": "earliest"})
-    assert (before.wish, before.pilot.state) == (None, state)
+    assert (before.wish, before.machine.state) == (None, state)
     wish = bench.read().wish
     assert wish is not None
     assert (wish.kind, wish.who, wish.why, wish.arguments) == (kind, "ada", "because", {"to": "earliest"})

@@ -145,7 +145,7 @@ def pilot_of(world: World, flow: Flow) -> StageMachine:
     database = world.runtime.database
     with database.read() as tx:
         [stage] = StageStore(database).list(tx, flow.name)
-    return stage.pilot
+    return stage.machine
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -17,7 +17,7 @@ def stage_of(quiet: Quiet, generations: int = 1) -> StageRow:
     with quiet.database.transaction() as tx:
         stages.ensure(tx, FLOW, STAGE, {})
         stage = stages.take(tx, FLOW, STAGE, ME)
-        stages.save_pilot(tx, FLOW, STAGE, ME, stage.pilot.started(1))
+        stages.save_machine(tx, FLOW, STAGE, ME, stage.machine.started(1))
         for _ in range(generations):
             stage = stages.new_generation(tx, stage, ME, checkpoint="/c", starting=Positions.of([]), topics={})
     return stage

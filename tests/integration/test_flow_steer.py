@@ -51,7 +51,7 @@ def ask(world: World, stage: str, kind: StageCommandKind, **arguments: Any) -> S
 def started(world: World, flow: Flow, state: StageState) -> FlowRun:
     run = world.open(flow)
     run.start()
-    wait_until(lambda: run.views()[0].pilot.state is state, 60)
+    wait_until(lambda: run.views()[0].machine.state is state, 60)
     return run
 
 
@@ -144,14 +144,14 @@ def dies(*_: Any, **__: Any) -> Any:
 
 
 def dying_when(state: StageState) -> Callable[..., None]:
-    save = StageStore.save_pilot
+    save = StageStore.save_machine
 
-    def save_pilot(self: StageStore, tx: Any, flow: str, stage: str, owner: str, pilot: StageMachine) -> None:
-        save(self, tx, flow, stage, owner, pilot)
-        if pilot.state is state:
+    def save_machine(self: StageStore, tx: Any, flow: str, stage: str, owner: str, machine: StageMachine) -> None:
+        save(self, tx, flow, stage, owner, machine)
+        if machine.state is state:
             raise Died
 
-    return save_pilot
+    return save_machine
 
 
 def test_what_was_asked_is_done_by_the_next_process_if_the_first_dies(
@@ -168,26 +168,26 @@ def test_what_was_asked_is_done_by_the_next_process_if_the_first_dies(
     for before, kind, target in steps:
         run = started(embedded, flow, before)
         with monkeypatch.context() as patch:
-            patch.setattr(StageStore, "save_pilot", dying_when(target))
+            patch.setattr(StageStore, "save_machine", dying_when(target))
             wish = ask(embedded, "clicks", kind)
             with pytest.raises(Died):
                 run.wait()
         assert stage_of(embedded, "f", "clicks").wish == wish, f"{kind} is lost"
-        assert stage_of(embedded, "f", "clicks").pilot.state is not target
+        assert stage_of(embedded, "f", "clicks").machine.state is not target
         run = embedded.open(flow)
         run.start()
         wait_until(lambda: stage_of(embedded, "f", "clicks").wish is None, 60)
         if kind is StageCommandKind.PAUSE:
-            assert stage_of(embedded, "f", "clicks").pilot.state is StageState.PAUSED
+            assert stage_of(embedded, "f", "clicks").machine.state is StageState.PAUSED
             run.stop("the machine is shut down")
             assert run.wait() == {"clicks": StageState.PAUSED}, "a restart is no decision of a person"
         elif kind is StageCommandKind.RESUME:
-            wait_until(lambda: run.views()[0].pilot.state is StageState.EXTRACT, 60)  # noqa: B023 - used at once
+            wait_until(lambda: run.views()[0].machine.state is StageState.EXTRACT, 60)  # noqa: B023 - used at once
             run.stop()
             assert run.wait() == {"clicks": StageState.STOPPED}
         else:
             assert run.wait() == {"clicks": StageState.STOPPED}
-            assert stage_of(embedded, "f", "clicks").pilot.reason == "ada: trying"
+            assert stage_of(embedded, "f", "clicks").machine.reason == "ada: trying"
 
 
 @pytest.mark.part("flows")
@@ -233,7 +233,7 @@ def test_a_halted_stage_is_resumed_while_the_others_run(embedded: World) -> None
         embedded.send(each, [{"n": 1}])
 
     def states() -> dict[str, StageState]:
-        return {view.stage: view.pilot.state for view in run.views()}
+        return {view.stage: view.machine.state for view in run.views()}
 
     assert embedded.run(flow) == {"a": StageState.STOPPED, "b": StageState.HALTED}, "until idle: nobody waits for b"
     run = embedded.open(flow)
@@ -268,7 +268,7 @@ def test_a_batch_that_fails_three_times_without_a_known_cause_is_searched(embedd
     embedded.send("clicks", [{"n": n} for n in range(10, 15)], partitions=1)
     run = embedded.open(flow)
     run.start(until_idle=True)
-    wait_until(lambda: run.views()[0].pilot.uncategorised > 4, 180)  # each time the whole stage begins anew
+    wait_until(lambda: run.views()[0].machine.uncategorised > 4, 180)  # each time the whole stage begins anew
     assert embedded.errors(flow) == []
     marker.unlink()
     assert run.wait() == {"clicks": StageState.STOPPED}

@@ -95,7 +95,7 @@ def put(life: Life, move: Callable[[StageMachine, int], StageMachine]) -> None:
     """Bring the stage into a state."""
     now, owner = life.database.now(), life.stage.owner
     with life.database.transaction() as tx:
-        life.stages.save_pilot(tx, FLOW, STAGE, owner, move(StageMachine.new(now).started(now), now))
+        life.stages.save_machine(tx, FLOW, STAGE, owner, move(StageMachine.new(now).started(now), now))
 
 
 def another_stage(runtime: Runtime, batches: int) -> None:
@@ -205,7 +205,7 @@ def test_figures_for_charts(viewer: Client, life: Life) -> None:
 def test_what_troubles_a_stage_is_not_told_to_who_may_not_see_records(
     make_quiet: Callable[..., Quiet], life: Life, log_url: str
 ) -> None:
-    put(life, lambda pilot, now: pilot.rested(StageState.HALTED, "no price for ann@example.org", now))
+    put(life, lambda machine, now: machine.rested(StageState.HALTED, "no price for ann@example.org", now))
     runtime = make_quiet(log={"url": log_url}, desk={"masked": {FLOW: ["email"]}}).runtime
     masked, admin = (Client(runtime, make_key(runtime, role)) for role in ("viewer", "admin"))
     for path in (FLOWS, ONE):
@@ -225,8 +225,8 @@ def test_something_is_asked_of_a_flow(
 ) -> None:
     is_halted = what == "resume"
 
-    def move(pilot: StageMachine, now: int) -> StageMachine:
-        return pilot.rested(StageState.HALTED, "why", now) if is_halted else pilot.moved(StageState.EXTRACT, now)
+    def move(machine: StageMachine, now: int) -> StageMachine:
+        return machine.rested(StageState.HALTED, "why", now) if is_halted else machine.moved(StageState.EXTRACT, now)
 
     put(life, move)
     answer = operator.ask(f"/flows/{FLOW}/{what}", {**body, "why": "maintenance"})
@@ -254,7 +254,7 @@ def test_something_is_asked_of_a_flow(
 def test_what_cannot_be_asked(
     path: str, body: dict[str, Any], status: int, code: str, operator: Client, life: Life, runtime: Runtime
 ) -> None:
-    put(life, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
+    put(life, lambda machine, now: machine.moved(StageState.EXTRACT, now))
     answer = operator.ask(f"/flows/{path}", {**body, "why": "x"})
     assert (answer.status_code, error_of(answer)["code"]) == (status, code)
     assert life.stage.wish is None
@@ -276,7 +276,7 @@ def test_a_viewer_asks_for_nothing(what: str, viewer: Client, life: Life, runtim
 
 
 def test_a_wish_is_made_once_under_one_key(operator: Client, life: Life, runtime: Runtime) -> None:
-    put(life, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
+    put(life, lambda machine, now: machine.moved(StageState.EXTRACT, now))
     answers = [operator.ask(f"/flows/{FLOW}/pause", idempotency_key="k") for _ in range(2)]
     assert answers[0].json() == answers[1].json()
     assert len(events(runtime.database, "flow_asked_by_hand")) == 1

@@ -120,11 +120,11 @@ class Rig:
     # What is seen of it
 
     @property
-    def pilot(self) -> StageMachine:
+    def machine(self) -> StageMachine:
         database = self.runtime.database
         with database.read() as tx:
             [stage] = StageStore(database).list(tx, FLOW)
-        return stage.pilot
+        return stage.machine
 
     def batches(self) -> list[Batch]:
         database = self.runtime.database
@@ -167,10 +167,10 @@ class Rig:
 
     def wait_for_trouble(self, *codes: ErrorCode) -> None:
         """Until the driver has told why it cannot go on."""
-        since = self.pilot.last_error
+        since = self.machine.last_error
 
         def told() -> bool:
-            error = self.pilot.last_error
+            error = self.machine.last_error
             return error is not None and error != since and error.code in codes
 
         wait_until(told, SETTLE_S, f"trouble with code {codes}")

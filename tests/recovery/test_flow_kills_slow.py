@@ -41,9 +41,9 @@ def kill_kafka(rig: Rig) -> None:
 
 
 def cut_network(rig: Rig) -> None:
-    before = rig.pilot.last_error
+    before = rig.machine.last_error
     rig.cut()
-    wait_until(lambda: rig.pilot.last_error != before, WAIT_S, "the driver has noticed")
+    wait_until(lambda: rig.machine.last_error != before, WAIT_S, "the driver has noticed")
     rig.mend()
 
 

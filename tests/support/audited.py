@@ -35,7 +35,7 @@ class Audited:
         with self.database.transaction() as tx:
             self.stages.ensure(tx, self.flow, STAGE, {})
             taken = self.stages.take(tx, self.flow, STAGE, ME)
-            self.stages.save_pilot(tx, self.flow, STAGE, ME, taken.pilot.started(1))
+            self.stages.save_machine(tx, self.flow, STAGE, ME, taken.machine.started(1))
         self.begin(self.stage, {0: 0, 1: 0})
 
     @property

@@ -43,7 +43,7 @@ class Driven:
     produced: Produced
 
     @property
-    def pilot(self) -> dict[str, Any]:
+    def machine(self) -> dict[str, Any]:
         """Of its only stage."""
         [(text,)] = rows(self.world, "select pilot from flow_stage where flow = ?", self.flow.name)
         found: dict[str, Any] = json.loads(text)
@@ -53,28 +53,28 @@ class Driven:
         """Wait until it has tried again in vain, and return how that looks."""
 
         def failing() -> dict[str, Any] | None:
-            pilot = self.pilot
-            error = pilot["last_error"] or {}
-            is_it = error.get("code") == code and pilot["attempt"] >= attempts and pilot["state"] == state
-            return pilot if is_it else None
+            machine = self.machine
+            error = machine["last_error"] or {}
+            is_it = error.get("code") == code and machine["attempt"] >= attempts and machine["state"] == state
+            return machine if is_it else None
 
         try:
-            pilot = wait_until(failing, PATIENCE_S)
+            machine = wait_until(failing, PATIENCE_S)
         except TimeoutError as error:
-            raise AssertionError(f"code {code} was expected, and the stage is {self.pilot}") from error
-        assert pilot is not None
+            raise AssertionError(f"code {code} was expected, and the stage is {self.machine}") from error
+        assert machine is not None
         self.produced.add(code)
-        return pilot
+        return machine
 
     def wait_for(self, what: Callable[[], object]) -> None:
         try:
             wait_until(what, PATIENCE_S)
         except TimeoutError as error:
-            raise AssertionError(f"the stage is {self.pilot}") from error
+            raise AssertionError(f"the stage is {self.machine}") from error
 
     def wait_until_done(self, count: int) -> None:
         """Until so many records are settled, and it looks for more."""
-        self.wait_for(lambda: self.world.counts(self.flow)["read"] >= count and self.pilot["state"] == "extract")
+        self.wait_for(lambda: self.world.counts(self.flow)["read"] >= count and self.machine["state"] == "extract")
 
 
 def rows(world: World, query: str, *values: object) -> list[tuple[Any, ...]]:

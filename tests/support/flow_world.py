@@ -51,7 +51,7 @@ class FlowWorld:
         with runtime.database.transaction() as tx:
             self.stages.ensure(tx, flow, topic, topology(topic))
             before = self.stages.take(tx, flow, topic, self.me)
-            self.stages.save_pilot(tx, flow, topic, self.me, before.pilot.started(runtime.database.now()))
+            self.stages.save_machine(tx, flow, topic, self.me, before.machine.started(runtime.database.now()))
             self.stages.new_generation(tx, before, self.me, checkpoint="/c", starting=starting, topics=topics)
 
     def send(self, *values: bytes | None, key: bytes | None = None, **said: Any) -> None:
@@ -86,8 +86,8 @@ class FlowWorld:
         now = self.runtime.database.now()
         after = StageMachine(state, now, **said)
         with self.runtime.database.transaction() as tx:
-            before = self.stages.read(tx, self.flow, self.topic).pilot
-            self.stages.save_pilot(tx, self.flow, self.topic, self.me, after)
+            before = self.stages.read(tx, self.flow, self.topic).machine
+            self.stages.save_machine(tx, self.flow, self.topic, self.me, after)
             self.runtime.event_log.record(tx, move_event(self.flow, self.topic, before, after))
         return after
 

@@ -120,7 +120,7 @@ class Scene:
                 scene.stages.ensure(tx, FLOW, name, {})
                 taken = scene.stages.take(tx, FLOW, name, ME)
                 if not taken.generation:
-                    scene.stages.save_pilot(tx, FLOW, name, ME, taken.pilot.started(1))
+                    scene.stages.save_machine(tx, FLOW, name, ME, taken.machine.started(1))
                     scene._new_generation(tx, taken)
         return scene
 

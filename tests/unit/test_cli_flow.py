@@ -71,22 +71,22 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime
 def put(runtime: Runtime) -> Callable[..., None]:
     """Brings the stage into a state."""
 
-    def save(pilot: Callable[[StageMachine, int], StageMachine]) -> None:
+    def save(machine: Callable[[StageMachine, int], StageMachine]) -> None:
         now = runtime.database.now()
-        moved = pilot(StageMachine.new(now).started(now), now)
+        moved = machine(StageMachine.new(now).started(now), now)
         with runtime.database.transaction() as tx:
-            StageStore(runtime.database).save_pilot(tx, FLOW, STAGE, runtime.process().id, moved)
+            StageStore(runtime.database).save_machine(tx, FLOW, STAGE, runtime.process().id, moved)
 
     return save
 
 
-def waiting(pilot: StageMachine, now: int) -> StageMachine:
+def waiting(machine: StageMachine, now: int) -> StageMachine:
     trouble = StageTrouble(ErrorCode.SINK_UNAVAILABLE, "load", "connection refused\x1b[31m")
-    return pilot.failed(trouble, now, RetryWaits(30.0, 60.0, random.Random(1)))
+    return machine.failed(trouble, now, RetryWaits(30.0, 60.0, random.Random(1)))
 
 
 def test_the_list_for_people_and_for_programs(runtime: Runtime, put: Any, command: CommandLine) -> None:
-    put(lambda pilot, now: pilot.moved(StageState.EXTRACT, now - TWO_HOURS))
+    put(lambda machine, now: machine.moved(StageState.EXTRACT, now - TWO_HOURS))
     head, row = command.ok("flow", "list").lines
     assert head.split() == ["flow", "stage", "state", "for", "rate/s", "lag", "run", "by"]
     assert row.split() == [FLOW, STAGE, "extract", "2h", "12.5", "300", runtime.process().id]

@@ -34,12 +34,12 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Runtime
 def save(runtime: Runtime, move: Callable[[StageMachine, int], StageMachine], *, leave: bool = False) -> None:
     """This process takes the stage and brings it into a state; it may leave it then."""
     stages, owner, now = StageStore(runtime.database), runtime.process().id, runtime.database.now()
-    pilot = move(StageMachine.new(now).started(now), now)
+    machine = move(StageMachine.new(now).started(now), now)
     with runtime.database.transaction() as tx:
         stages.take(tx, FLOW, STAGE, owner)
-        stages.save_pilot(tx, FLOW, STAGE, owner, pilot)
+        stages.save_machine(tx, FLOW, STAGE, owner, machine)
         if leave:
-            stages.release(tx, FLOW, STAGE, owner, pilot)
+            stages.release(tx, FLOW, STAGE, owner, machine)
 
 
 def wish_of(runtime: Runtime) -> StageCommand | None:
@@ -72,8 +72,8 @@ def granting(runtime: Runtime, move: Callable[[StageMachine, int], StageMachine]
 
 
 def test_a_running_stage_is_paused(runtime: Runtime, command: CommandLine) -> None:
-    save(runtime, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
-    with granting(runtime, lambda pilot, now: pilot.rested(StageState.PAUSED, "x", now)) as taken:
+    save(runtime, lambda machine, now: machine.moved(StageState.EXTRACT, now))
+    with granting(runtime, lambda machine, now: machine.rested(StageState.PAUSED, "x", now)) as taken:
         ran = command.ok("flow", "pause", FLOW, "--why", "the shop is closed", "--who", "ann")
     assert "shop/events" in ran.out
     [wish] = taken
@@ -89,14 +89,14 @@ def test_a_running_stage_is_paused(runtime: Runtime, command: CommandLine) -> No
 
 
 def test_a_stage_that_is_busy_is_not_waited_for_without_end(runtime: Runtime, command: CommandLine) -> None:
-    save(runtime, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
+    save(runtime, lambda machine, now: machine.moved(StageState.EXTRACT, now))
     ran = command.ok("flow", "stop", FLOW, "--why", "x", "--wait", "0.2")
     assert "0.2 s" in ran.out
 
 
 def test_for_programs(runtime: Runtime, command: CommandLine) -> None:
-    save(runtime, lambda pilot, now: pilot.moved(StageState.EXTRACT, now))
-    with granting(runtime, lambda pilot, now: pilot.rested(StageState.STOPPED, "x", now)):
+    save(runtime, lambda machine, now: machine.moved(StageState.EXTRACT, now))
+    with granting(runtime, lambda machine, now: machine.rested(StageState.STOPPED, "x", now)):
         [item] = command.ok("flow", "stop", FLOW, STAGE, "--why", "x", "--json").json["items"]
     assert (item["is_done"], item["state"]) == (True, "stopped")
 
@@ -105,7 +105,7 @@ def test_for_programs(runtime: Runtime, command: CommandLine) -> None:
 def test_resume_of_a_stage_that_nobody_runs_waits_for_the_next_start(
     rest: StageState, runtime: Runtime, command: CommandLine
 ) -> None:
-    save(runtime, lambda pilot, now: pilot.rested(rest, "x", now), leave=True)
+    save(runtime, lambda machine, now: machine.rested(rest, "x", now), leave=True)
     command.ok("flow", "resume", FLOW, "--why", "it is mended")
     wish = wish_of(runtime)
     assert wish is not None
@@ -113,7 +113,7 @@ def test_resume_of_a_stage_that_nobody_runs_waits_for_the_next_start(
 
 
 def test_there_is_nothing_to_stop(runtime: Runtime, command: CommandLine) -> None:
-    save(runtime, lambda pilot, now: pilot.rested(StageState.PAUSED, "x", now), leave=True)
+    save(runtime, lambda machine, now: machine.rested(StageState.PAUSED, "x", now), leave=True)
     command("flow", "stop", FLOW, "--why", "x").refused(1, "shop/events")
     assert wish_of(runtime) is None  # or the next start would end at once
 

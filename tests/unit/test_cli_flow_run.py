@@ -37,13 +37,13 @@ flow.load(priced, files("results"))
 COUNTS = {"read": 4, "loaded": 1, "filtered": {"priced": 1}, "failed": {"9": 1, "10": 1}, "delivered": {"files": 1}}
 
 
-def pilot() -> StageMachine:
+def machine() -> StageMachine:
     return StageMachine.new(0).started(0)
 
 
 def failing() -> StageMachine:
     trouble = StageTrouble(ErrorCode.SINK_FAILED, "index views", "503: try later")
-    return pilot().failed(trouble, 0, RetryWaits(30.0, 60.0, random.Random(1)))
+    return machine().failed(trouble, 0, RetryWaits(30.0, 60.0, random.Random(1)))
 
 
 def drawn(*stages: StageLine, now: int = 0, height: int = 24) -> list[str]:
@@ -70,13 +70,13 @@ def test_the_picture_fits_on_a_terminal_of_80_columns() -> None:
 
 
 def test_a_stage_with_nothing_to_read_is_idle() -> None:
-    waiting = pilot().moved(StageState.EXTRACT, 0)
+    waiting = machine().moved(StageState.EXTRACT, 0)
     assert drawn(StageLine("events", waiting, {"lag": 0}, {}))[1].split()[:2] == ["events", "idle"]
     assert drawn(StageLine("events", waiting, {"lag": 3}, {}))[1].split()[:2] == ["events", "extract"]
 
 
 def test_a_line_for_each_memorable_move_only() -> None:
-    before, idle = pilot(), pilot().moved(StageState.EXTRACT, 0)
+    before, idle = machine(), machine().moved(StageState.EXTRACT, 0)
     told = flow_words.moved_text(move_event("shop", "events", before, failing()))
     assert re.fullmatch(r"shop/events: configure → retry, code 11 .*503: try later", told)
     everyday = move_event("shop", "events", idle, idle.moved(StageState.TRANSFORM, 0))
@@ -111,7 +111,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_end_tells_where_every_record_went(
     shop: Path, command: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended(monkeypatch, pilot().rested(StageState.STOPPED, "Ctrl-C", 0))
+    ended(monkeypatch, machine().rested(StageState.STOPPED, "Ctrl-C", 0))
     ran = command.ok("--database", "sqlite:///t.db", "run", shop)
     assert ran.lines[1].split() == ["events", "stopped", "8", "2", "2", "4", "2", "Ctrl-C"]
     failed = ran.lines.index("failed")
@@ -126,7 +126,7 @@ def test_the_end_tells_where_every_record_went(
 def test_a_halt_is_a_failure_with_its_reason_and_the_way_on(
     shop: Path, command: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended(monkeypatch, pilot().rested(StageState.HALTED, "the checkpoint is not the ledger's", 0))
+    ended(monkeypatch, machine().rested(StageState.HALTED, "the checkpoint is not the ledger's", 0))
     ran = command("run", shop)
     assert ran.code == 1
     assert "the checkpoint is not the ledger's" in ran.out

@@ -268,13 +268,13 @@ def test_started(state: StageState) -> None:
 
 @sweep("state", StageState)
 def test_json_round_trip(state: StageState) -> None:
-    pilot = replace(at(state), uncategorised=2)
-    assert StageMachine.from_value(json.loads(json.dumps(pilot.to_value()))) == pilot
+    machine = replace(at(state), uncategorised=2)
+    assert StageMachine.from_value(json.loads(json.dumps(machine.to_value()))) == machine
 
 
 def test_what_is_stored() -> None:
-    pilot = StageMachine(RETRY, NOW, resumes=LOAD, failing=LOAD, last_error=trouble())
-    assert pilot.to_value() == {
+    machine = StageMachine(RETRY, NOW, resumes=LOAD, failing=LOAD, last_error=trouble())
+    assert machine.to_value() == {
         "state": "retry",
         "since": NOW,
         "attempt": 0,
@@ -286,7 +286,7 @@ def test_what_is_stored() -> None:
         "uncategorised": 0,
         "reason": "",
     }
-    again = StageMachine.from_value(json.loads(json.dumps(pilot.to_value())))
+    again = StageMachine.from_value(json.loads(json.dumps(machine.to_value())))
     assert again.state is RETRY, "not a text that is equal to it"
     assert again.resumes is LOAD
     assert again.failing is LOAD
@@ -342,75 +342,75 @@ def test_it_is_due_when_the_wait_is_over() -> None:
 
 
 def test_the_attempt_grows_until_the_state_that_failed_has_done_its_work() -> None:
-    pilot = at(LOAD)
+    machine = at(LOAD)
     for attempt in range(1, 4):
-        pilot = pilot.failed(trouble(), NOW, WAITS)
-        assert pilot.attempt == attempt
-        pilot = pilot.resumed(NOW)
-        assert pilot.attempt == attempt
-    assert pilot.moved(ERRORS, NOW).attempt == 0
+        machine = machine.failed(trouble(), NOW, WAITS)
+        assert machine.attempt == attempt
+        machine = machine.resumed(NOW)
+        assert machine.attempt == attempt
+    assert machine.moved(ERRORS, NOW).attempt == 0
 
 
 def test_starting_anew_does_not_count_as_success() -> None:
     """Code 0 in `load` goes all the way from `configure`; else the wait would never grow."""
-    pilot = at(LOAD)
+    machine = at(LOAD)
     for attempt in range(1, 6):
-        pilot = pilot.failed(trouble(ErrorCode.UNCATEGORISED), NOW, WAITS)
-        assert (pilot.state, pilot.resumes, pilot.attempt) == (RETRY, CONFIGURE, attempt)
-        pilot = pilot.resumed(NOW).moved(EXTRACT, NOW).moved(TRANSFORM, NOW, batch_id=7).moved(LOAD, NOW)
-    assert pilot.attempt == 5
-    assert pilot.moved(ERRORS, NOW).attempt == 0
+        machine = machine.failed(trouble(ErrorCode.UNCATEGORISED), NOW, WAITS)
+        assert (machine.state, machine.resumes, machine.attempt) == (RETRY, CONFIGURE, attempt)
+        machine = machine.resumed(NOW).moved(EXTRACT, NOW).moved(TRANSFORM, NOW, batch_id=7).moved(LOAD, NOW)
+    assert machine.attempt == 5
+    assert machine.moved(ERRORS, NOW).attempt == 0
 
 
 def test_an_outage_counts_with_the_failures_of_its_state() -> None:
-    pilot = at(LOAD).held(trouble(), NOW, WAITS).held(trouble(), NOW, WAITS)
-    assert pilot.attempt == 2
-    assert pilot.resumed(NOW).failed(trouble(), NOW, WAITS).attempt == 3
+    machine = at(LOAD).held(trouble(), NOW, WAITS).held(trouble(), NOW, WAITS)
+    assert machine.attempt == 2
+    assert machine.resumed(NOW).failed(trouble(), NOW, WAITS).attempt == 3
 
 
 @pytest.mark.parametrize("code", [ErrorCode.UNCATEGORISED, ErrorCode.TRANSFORM_FAILED])
 def test_the_third_time_the_record_is_searched(code: ErrorCode) -> None:
-    pilot = replace(at(TRANSFORM), batch_id=7)
+    machine = replace(at(TRANSFORM), batch_id=7)
     for expected in (False, False, True, True):
-        pilot = pilot.failed(trouble(code), NOW, WAITS)
-        assert pilot.needs_search is expected
-        pilot = StageMachine.from_value(json.loads(json.dumps(pilot.to_value()))).started(
+        machine = machine.failed(trouble(code), NOW, WAITS)
+        assert machine.needs_search is expected
+        machine = StageMachine.from_value(json.loads(json.dumps(machine.to_value()))).started(
             NOW
         )  # a restart changes nothing
-        pilot = pilot.moved(EXTRACT, NOW).moved(TRANSFORM, NOW, batch_id=7)
+        machine = machine.moved(EXTRACT, NOW).moved(TRANSFORM, NOW, batch_id=7)
 
 
 def test_another_batch_has_not_failed_yet() -> None:
-    pilot = replace(at(TRANSFORM), uncategorised=3)
-    assert pilot.needs_search
-    assert not pilot.with_batch(8).needs_search
-    assert pilot.with_batch(7).needs_search
-    committed = pilot.moved(LOAD, NOW).moved(ERRORS, NOW).moved(EXTRACT, NOW)
+    machine = replace(at(TRANSFORM), uncategorised=3)
+    assert machine.needs_search
+    assert not machine.with_batch(8).needs_search
+    assert machine.with_batch(7).needs_search
+    committed = machine.moved(LOAD, NOW).moved(ERRORS, NOW).moved(EXTRACT, NOW)
     assert (committed.batch_id, committed.uncategorised) == (None, 0)
 
 
 def test_a_failure_between_batches_is_no_records_fault() -> None:
-    pilot = replace(at(EXTRACT), batch_id=7, uncategorised=2)
-    assert pilot.failed(trouble(ErrorCode.UNCATEGORISED), NOW, WAITS).uncategorised == 2
+    machine = replace(at(EXTRACT), batch_id=7, uncategorised=2)
+    assert machine.failed(trouble(ErrorCode.UNCATEGORISED), NOW, WAITS).uncategorised == 2
 
 
 def test_another_error_in_between_does_not_clear_the_record() -> None:
-    pilot = replace(at(LOAD), uncategorised=2).failed(trouble(ErrorCode.NETWORK), NOW, WAITS)
-    assert pilot.uncategorised == 2
+    machine = replace(at(LOAD), uncategorised=2).failed(trouble(ErrorCode.NETWORK), NOW, WAITS)
+    assert machine.uncategorised == 2
 
 
 def test_a_reset_that_did_not_help_is_repeated_after_a_wait() -> None:
     code5 = trouble(ErrorCode.OFFSET_NOT_AVAILABLE)
-    pilot = at(CONFIGURE).failed(code5, NOW, WAITS)
-    assert (pilot.state, pilot.next_try) == (RESET, None)
-    pilot = pilot.moved(CONFIGURE, NOW).failed(code5, NOW, WAITS)
-    assert (pilot.state, pilot.resumes, pilot.attempt) == (RETRY, RESET, 2)
-    assert pilot.resumed(NOW).state is RESET
+    machine = at(CONFIGURE).failed(code5, NOW, WAITS)
+    assert (machine.state, machine.next_try) == (RESET, None)
+    machine = machine.moved(CONFIGURE, NOW).failed(code5, NOW, WAITS)
+    assert (machine.state, machine.resumes, machine.attempt) == (RETRY, RESET, 2)
+    assert machine.resumed(NOW).state is RESET
 
 
 def test_a_reset_gives_the_batch_up() -> None:
-    pilot = replace(at(RESET), uncategorised=2).moved(CONFIGURE, NOW)
-    assert (pilot.batch_id, pilot.uncategorised) == (None, 0)
+    machine = replace(at(RESET), uncategorised=2).moved(CONFIGURE, NOW)
+    assert (machine.batch_id, machine.uncategorised) == (None, 0)
 
 
 # What is told

@@ -25,52 +25,52 @@ STEPS: st.SearchStrategy[Step] = st.one_of(
 )
 
 
-def act(pilot: StageMachine, step: Step, now: int, waits: RetryWaits) -> StageMachine:
+def act(machine: StageMachine, step: Step, now: int, waits: RetryWaits) -> StageMachine:
     match step:
         case ("moved", StageState() as to):
-            return pilot.moved(to, now, batch_id=now % 3)
+            return machine.moved(to, now, batch_id=now % 3)
         case ("failed", ErrorCode() as code):
-            return pilot.failed(StageTrouble(code, "s", "m"), now, waits)
+            return machine.failed(StageTrouble(code, "s", "m"), now, waits)
         case ("held", ErrorCode() as code):
-            return pilot.held(StageTrouble(code, "s", "m"), now, waits)
+            return machine.held(StageTrouble(code, "s", "m"), now, waits)
         case (("resumed" | "started") as name, _):
-            after: StageMachine = getattr(pilot, name)(now)
+            after: StageMachine = getattr(machine, name)(now)
             return after
         case ("rested", StageState() as state):
-            return pilot.rested(state, "why", now)
+            return machine.rested(state, "why", now)
     raise AssertionError(step)
 
 
-def check(pilot: StageMachine, now: int) -> None:
+def check(machine: StageMachine, now: int) -> None:
     """What holds in every state."""
-    if pilot.state in (StageState.RETRY, StageState.HELD):
-        assert pilot.next_try is not None
-        assert pilot.resumes is not None
-        assert pilot.resumes in MOVES[pilot.state]
-        assert pilot.attempt >= 1
-        assert pilot.is_due(pilot.next_try)
+    if machine.state in (StageState.RETRY, StageState.HELD):
+        assert machine.next_try is not None
+        assert machine.resumes is not None
+        assert machine.resumes in MOVES[machine.state]
+        assert machine.attempt >= 1
+        assert machine.is_due(machine.next_try)
     else:
-        assert pilot.next_try is None
-        assert pilot.resumes is None
-    assert pilot.since <= now
-    assert (pilot.failing is None) == (pilot.attempt == 0)
-    assert StageMachine.from_value(json.loads(json.dumps(pilot.to_value()))) == pilot
+        assert machine.next_try is None
+        assert machine.resumes is None
+    assert machine.since <= now
+    assert (machine.failing is None) == (machine.attempt == 0)
+    assert StageMachine.from_value(json.loads(json.dumps(machine.to_value()))) == machine
 
 
 @given(st.lists(STEPS, max_size=60), st.integers(0, 1 << 30))
 def test_a_walk_never_leaves_the_table(steps: list[Step], seed: int) -> None:
     now, waits = 1, RetryWaits(LEAST_S, MOST_S, random.Random(seed))
-    pilot = StageMachine.new(now)
+    machine = StageMachine.new(now)
     for step in steps:
         now += 1
         try:
-            after = act(pilot, step, now, waits)
+            after = act(machine, step, now, waits)
         except IllegalFlowMove:
             continue
-        if step[0] != "started" and after.state is not pilot.state:
-            assert after.state in MOVES[pilot.state]
+        if step[0] != "started" and after.state is not machine.state:
+            assert after.state in MOVES[machine.state]
         check(after, now)
-        pilot = after
+        machine = after
 
 
 @given(st.integers(1, 10_000), st.integers(0, 1 << 30))
@@ -83,11 +83,11 @@ def test_waits_stay_within_their_bounds(attempt: int, seed: int) -> None:
 @given(st.integers(0, 1 << 30))
 def test_retries_never_end(seed: int) -> None:
     waits, now = RetryWaits(LEAST_S, MOST_S, random.Random(seed)), 1
-    pilot = StageMachine(StageState.LOAD, now, batch_id=1)
+    machine = StageMachine(StageState.LOAD, now, batch_id=1)
     for _ in range(200):
-        pilot = pilot.failed(StageTrouble(ErrorCode.SINK_FAILED, "s", "m"), now, waits)
-        assert pilot.next_try is not None
-        assert now < pilot.next_try <= now + round(MOST_S * (1 + JITTER) * MICROS)
-        now = pilot.next_try
-        pilot = pilot.resumed(now)
-    assert pilot.attempt == 200
+        machine = machine.failed(StageTrouble(ErrorCode.SINK_FAILED, "s", "m"), now, waits)
+        assert machine.next_try is not None
+        assert now < machine.next_try <= now + round(MOST_S * (1 + JITTER) * MICROS)
+        now = machine.next_try
+        machine = machine.resumed(now)
+    assert machine.attempt == 200

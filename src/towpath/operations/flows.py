@@ -100,8 +100,8 @@ def stage_item(look: StageStatus) -> Item:
     return {
         "flow": stage.flow,
         "stage": stage.name,
-        **_machine_item(stage.pilot),
-        "is_idle": look.state != stage.pilot.state,
+        **_machine_item(stage.machine),
+        "is_idle": look.state != stage.machine.state,
         "generation": stage.generation,
         "owner": stage.owner,
         "is_run": look.is_run,

@@ -192,7 +192,7 @@ def _what_came(kind: StageCommandKind, was: StageStatus, look: StageStatus, wait
     from towpath.flow.stage.status import is_done
 
     if is_done(kind, was, look):
-        moved = "" if was.stage.pilot.state is look.stage.pilot.state else f"; it was {was.stage.pilot.state}"
+        moved = "" if was.stage.machine.state is look.stage.machine.state else f"; it was {was.stage.machine.state}"
         generation = look.stage.generation
         anew = f", in generation {generation} now" if generation != was.stage.generation else ""
         return f"done: {look.state}{moved}{anew}"

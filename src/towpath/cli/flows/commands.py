@@ -65,7 +65,7 @@ def list_(ctx: typer.Context, as_json: AsJson = False) -> None:
             look.stage.flow,
             look.stage.name,
             look.state,
-            time_in_state(look.stage.pilot, look.now),
+            time_in_state(look.stage.machine, look.now),
             f"{look.stage.sample.get('rate', 0.0) if look.is_run else 0.0:,.1f}",
             number(look.stage.sample.get("lag")),
             look.stage.owner if look.is_run else look.run_by,

@@ -55,12 +55,12 @@ def run(
     with _runtime(given, name, found) as runtime:
         if until_idle:
             _check_topics(runtime, found.flow)
-        pilots = run_flow(runtime, found.flow, until_idle, tally, metrics)
+        machines = run_flow(runtime, found.flow, until_idle, tally, metrics)
     if as_json:
-        print_end_json(found.flow, pilots, tally)
+        print_end_json(found.flow, machines, tally)
     else:
-        print_end(found.flow, pilots, tally, given)
-    if any(pilot.state is StageState.HALTED for pilot in pilots.values()):
+        print_end(found.flow, machines, tally, given)
+    if any(machine.state is StageState.HALTED for machine in machines.values()):
         raise typer.Exit(FAILED)
 
 
@@ -96,7 +96,7 @@ def run_flow(
             runtime.process().ready(f"runs {flow.name}")
             screen.note(f"runs as process {runtime.process().id}; Ctrl-C ends it after the present batch")
             running.wait(_Tick(runtime, running, tally, screen, stopping))
-        return {view.stage: view.pilot for view in running.views()}
+        return {view.stage: view.machine for view in running.views()}
     finally:
         screen.close()
 
@@ -148,8 +148,8 @@ class _Tick:
         with contextlib.suppress(DatabaseError):  # the stages say themselves that it is away
             self._now = self._runtime.database.now()
         views = self._run.views()
-        shown = [StageLine(v.stage, v.pilot, v.sample, counts_of(self._tally.of(v.stage))) for v in views]
-        states = {view.stage: view.pilot.state.value for view in views}
+        shown = [StageLine(v.stage, v.machine, v.sample, counts_of(self._tally.of(v.stage))) for v in views]
+        states = {view.stage: view.machine.state.value for view in views}
         self._runtime.process().report(", ".join(f"{stage}: {state}" for stage, state in states.items()), states)
         self._screen.stages(shown, self._now)
 

@@ -107,9 +107,9 @@ class LineScreen:
         for stage in stages:
             counts = ", ".join(f"{count:,} {name}" for name, count in stage.counts.items())
             lag, rate = stage.sample.get("lag", "-"), stage.sample.get("rate", 0.0)
-            trouble = trouble_of(stage.pilot, now)
+            trouble = trouble_of(stage.machine, now)
             self.say(
-                f"{stage.name}: {state_word(stage.pilot, stage.sample)}, {counts}, lag {lag}, {rate:,.1f}/s"
+                f"{stage.name}: {state_word(stage.machine, stage.sample)}, {counts}, lag {lag}, {rate:,.1f}/s"
                 + (f"; {trouble}" if trouble else "")
             )
 
@@ -217,9 +217,9 @@ class RunTally:
             return self._stages.get(stage, {})
 
 
-def print_end(flow: Flow, pilots: Mapping[str, StageMachine], tally: RunTally, given: CliContext) -> None:
+def print_end(flow: Flow, machines: Mapping[str, StageMachine], tally: RunTally, given: CliContext) -> None:
     """Print the outcome for people."""
-    names = names_of(counts_of(tally.of(stage)) for stage in pilots)
+    names = names_of(counts_of(tally.of(stage)) for stage in machines)
     columns = [
         Column("stage"),
         Column("state", whole=True),
@@ -227,12 +227,12 @@ def print_end(flow: Flow, pilots: Mapping[str, StageMachine], tally: RunTally, g
         Column("because"),
     ]
     rows = []
-    for stage, pilot in pilots.items():
+    for stage, machine in machines.items():
         counts = counts_of(tally.of(stage))
         numbers = [f"{counts.get(name, 0):,}" for name in names]
-        rows.append([stage, pilot.state, *numbers, tally.of(stage).get("batches", 0), pilot.reason])
+        rows.append([stage, machine.state, *numbers, tally.of(stage).get("batches", 0), machine.reason])
     print_table(columns, rows)
-    filtered, failed = _summed(pilots, tally, "filtered"), _summed(pilots, tally, "failed")
+    filtered, failed = _summed(machines, tally, "filtered"), _summed(machines, tally, "failed")
     if filtered:
         typer.echo("\nfiltered")
         print_table(
@@ -248,27 +248,27 @@ def print_end(flow: Flow, pilots: Mapping[str, StageMachine], tally: RunTally, g
         typer.echo("\nLook at them, or read them whole:")
         typer.echo(f"  {_own_command(given, f'flow errors {flow.name}{own}')}")
         typer.echo(f"  {_own_command(given, f'topic read {flow.error_topic} -n {SOME_ERRORS}')}")
-    for stage, pilot in pilots.items():
-        if pilot.state is StageState.HALTED:
-            console().print(f"\n✗ {stage} is halted: {plain(pilot.reason)}", style="bold red", soft_wrap=True)
+    for stage, machine in machines.items():
+        if machine.state is StageState.HALTED:
+            console().print(f"\n✗ {stage} is halted: {plain(machine.reason)}", style="bold red", soft_wrap=True)
             resume = _own_command(given, f"flow resume {flow.name} {shlex.quote(stage)} --why 'it is mended'")
             typer.echo(f"When that is mended, let it go on and run it again:\n  {resume}")
 
 
-def print_end_json(flow: Flow, pilots: Mapping[str, StageMachine], tally: RunTally) -> None:
+def print_end_json(flow: Flow, machines: Mapping[str, StageMachine], tally: RunTally) -> None:
     """Print the outcome for programs."""
     stages = [
         {
             "stage": stage,
-            "state": pilot.state,
-            "reason": pilot.reason,
+            "state": machine.state,
+            "reason": machine.reason,
             "batches": tally.of(stage).get("batches", 0),
             **counts_of(tally.of(stage)),
             "filtered_by": tally.of(stage).get("filtered", {}),
             "failed_by_code": tally.of(stage).get("failed", {}),
             "delivered": tally.of(stage).get("delivered", {}),
         }
-        for stage, pilot in pilots.items()
+        for stage, machine in machines.items()
     ]
     print_json({"flow": flow.name, "stages": stages, "error_topic": flow.error_topic})
 
@@ -351,10 +351,10 @@ def _own_command(given: CliContext, words: str) -> str:
     return f"towpath{options} {words}"
 
 
-def _summed(pilots: Mapping[str, Any], tally: RunTally, name: str) -> dict[str, int]:
+def _summed(machines: Mapping[str, Any], tally: RunTally, name: str) -> dict[str, int]:
     """Counts by step or code, summed over all stages."""
     total: dict[str, int] = {}
-    for stage in pilots:
+    for stage in machines:
         for part, count in tally.of(stage).get(name, {}).items():
             total[part] = total.get(part, 0) + count
     return {part: total[part] for part in sorted(total, key=lambda part: (len(part), part)) if total[part]}

@@ -54,7 +54,7 @@ class StageLine:
     """One stage as it is shown. `counts` are read, loaded, filtered and failed."""
 
     name: str
-    pilot: StageMachine
+    machine: StageMachine
     sample: Mapping[str, Any]
     counts: Mapping[str, int]
     is_run: bool = True
@@ -62,25 +62,25 @@ class StageLine:
 
 def print_look(look: StageStatus) -> None:
     """Print all that is known of a stage's state."""
-    stage, pilot = look.stage, look.stage.pilot
+    stage, machine = look.stage, look.stage.machine
     now = to_datetime(look.now)
-    error = pilot.last_error
+    error = machine.last_error
     seen = "" if look.is_run else f"; as of {time_and_age(stage.updated_at, now)}"
     lag = stage.sample.get("lag")
     print_fields(
         [
             ("stage", f"{stage.flow}/{stage.name}"),
             ("state", look.state),
-            ("since", time_and_age(to_datetime(pilot.since), now)),
-            ("because", pilot.reason or None),
-            ("attempt", pilot.attempt or None),
+            ("since", time_and_age(to_datetime(machine.since), now)),
+            ("because", machine.reason or None),
+            ("attempt", machine.attempt or None),
             (
                 "next try",
-                f"{_next_try(pilot, look.now)}, then goes on with {pilot.resumes}" if pilot.is_waiting else None,
+                f"{_next_try(machine, look.now)}, then goes on with {machine.resumes}" if machine.is_waiting else None,
             ),
             ("last error", _code_text(error.code, error.step, error.message) if error else None),
             ("", time_and_age(to_datetime(error.at), now) if error else None),
-            ("batch", pilot.batch_id),
+            ("batch", machine.batch_id),
             ("run by", look.run_by),
             ("wanted", _wish_text(look, now)),
             ("rate", f"{stage.sample.get('rate', 0.0):,.1f} records/s" if look.is_run else None),
@@ -113,18 +113,18 @@ def picture(stages: Sequence[StageLine], now: int, height: int) -> RenderableTyp
     return Group(*lines)
 
 
-def time_in_state(pilot: StageMachine, now: int) -> str:
-    return age(to_datetime(pilot.since), to_datetime(max(now, pilot.since)))
+def time_in_state(machine: StageMachine, now: int) -> str:
+    return age(to_datetime(machine.since), to_datetime(max(now, machine.since)))
 
 
-def trouble_of(pilot: StageMachine, now: int) -> str:
+def trouble_of(machine: StageMachine, now: int) -> str:
     """Why a stage waits or rests, and until when; empty for a stage at work."""
-    if pilot.is_resting:
-        return pilot.reason
-    if not pilot.is_waiting or pilot.last_error is None:
+    if machine.is_resting:
+        return machine.reason
+    if not machine.is_waiting or machine.last_error is None:
         return ""
-    error = pilot.last_error
-    return f"{_next_try(pilot, now)}, attempt {pilot.attempt}: {_code_text(error.code, error.step, error.message)}"
+    error = machine.last_error
+    return f"{_next_try(machine, now)}, attempt {machine.attempt}: {_code_text(error.code, error.step, error.message)}"
 
 
 def moved_text(event: Event) -> str:
@@ -148,9 +148,9 @@ def _code_text(code: int, step: str = "", message: str = "") -> str:
     return f"code {int(code)}{at}, {MEANINGS[ErrorCode(code)]}" + (f": {message}" if message else "")
 
 
-def _next_try(pilot: StageMachine, now: int) -> str:
-    verb = "probes" if pilot.state is StageState.HELD else "tries again"
-    left_s = ((pilot.next_try or now) - now) / MICROS
+def _next_try(machine: StageMachine, now: int) -> str:
+    verb = "probes" if machine.state is StageState.HELD else "tries again"
+    left_s = ((machine.next_try or now) - now) / MICROS
     return f"{verb} in {left_s:.0f} s" if left_s >= 1 else f"{verb} now"
 
 
@@ -165,12 +165,12 @@ def _stages(stages: Sequence[StageLine], now: int) -> Table:
 
     table = _table(("stage", "state"), ("for", "rate/s", "lag", "loaded", "filtered", "failed"))
     for stage in stages:
-        word = state_word(stage.pilot, stage.sample)
+        word = state_word(stage.machine, stage.sample)
         counts = [f"{stage.counts.get(name, 0):,}" for name in ("loaded", "filtered", "failed")]
         table.add_row(
             Text(plain(stage.name)),
             Text(word, style=STYLES.get(word, HEALTHY) if stage.is_run else "dim"),
-            time_in_state(stage.pilot, now),
+            time_in_state(stage.machine, now),
             f"{stage.sample.get('rate', 0.0) if stage.is_run else 0.0:,.1f}",
             number(stage.sample.get("lag")),
             *counts[:-1],
@@ -183,8 +183,8 @@ def _troubles(stages: Sequence[StageLine], now: int) -> Iterable[RenderableType]
     from rich.text import Text
 
     for stage in stages:
-        if trouble := trouble_of(stage.pilot, now):
-            style = STYLES.get(stage.pilot.state, "yellow")
+        if trouble := trouble_of(stage.machine, now):
+            style = STYLES.get(stage.machine.state, "yellow")
             yield Text(f"{stage.name}: {plain(trouble)}", style=style, no_wrap=True, overflow="ellipsis")
 
 
@@ -270,7 +270,7 @@ def _as_picture(look: Callable[[], Sequence[StageStatus]], runtime: Runtime) -> 
         shown = [
             StageLine(
                 each.stage.name,
-                each.stage.pilot,
+                each.stage.machine,
                 each.stage.sample,
                 counts_of(totals.get(each.stage.name, {})),
                 each.is_run,

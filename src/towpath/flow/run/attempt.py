@@ -210,7 +210,7 @@ class BatchAttempt:
     def _run_with_search(self, job: Callable[[], BatchOutcome]) -> BatchOutcome:
         """Where the job dies on single records, these are searched for and set aside, and it is run again."""
         self.excluded |= self.context.checkpoint.excluded(self.batch.hash)
-        is_wide = self.controller.pilot.needs_search
+        is_wide = self.controller.machine.needs_search
         search = PoisonSearch(self.context, self.batch, self.place, self.excluded, self.is_ending, is_wide=is_wide)
         self._directory = self.context.checkpoint.begin_attempt(self.batch.hash)
         while True:
@@ -232,7 +232,7 @@ class BatchAttempt:
         except Exception:
             stage, flow = self.context.stage, self.context.flow.name
             named = [repr(source.name) for source in stage.sources if source.is_stateful]
-            if not named or not self.controller.pilot.needs_search or not is_worker_death(error):
+            if not named or not self.controller.machine.needs_search or not is_worker_death(error):
                 raise
             seen = last_seen(self.context.checkpoint.directory)
             raise FlowHalted(

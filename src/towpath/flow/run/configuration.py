@@ -253,7 +253,7 @@ def finish_open_batch(context: StageContext, controller: StageController) -> Non
     if batch is None or batch.generation != context.row.generation or not _has_replaced_topic(context, batch):
         return
     detector = OutageDetector.from_value(context.row.judge, context.settings.flow)
-    fixed = cast(StageController, _FixedController(controller.pilot))
+    fixed = cast(StageController, _FixedController(controller.machine))
     records, nonce = _remaining_records(context, batch), secrets.token_hex(8)
     run = BatchRun(context, fixed, detector, batch.batch_id, records, nonce, is_leftover=True)
     try:
@@ -268,8 +268,8 @@ def finish_open_batch(context: StageContext, controller: StageController) -> Non
 class _FixedController:
     """A controller that stays where it is: the stage is at its reset, whatever the batch comes to."""
 
-    def __init__(self, pilot: StageMachine) -> None:
-        self.pilot = pilot
+    def __init__(self, machine: StageMachine) -> None:
+        self.machine = machine
 
     def reach(self, state: StageState, batch_id: int | None = None) -> None:
         pass

@@ -57,7 +57,7 @@ class StageView:
     """A stage as it is at this moment, for a display."""
 
     stage: str
-    pilot: StageMachine
+    machine: StageMachine
     sample: dict[str, Any]
 
 
@@ -150,7 +150,7 @@ class FlowRun:
             flow.name,
             stage.name,
             parts.owner,
-            row.pilot,
+            row.machine,
         )
         sampler = Sampler(context)
         detector = OutageDetector.from_value(row.judge, parts.settings.flow)
@@ -162,7 +162,7 @@ class FlowRun:
 
     def views(self) -> list[StageView]:
         return [
-            StageView(running.context.stage.name, running.controller.pilot, running.sampler.latest)
+            StageView(running.context.stage.name, running.controller.machine, running.sampler.latest)
             for running in self._running
         ]
 
@@ -223,7 +223,7 @@ class FlowRun:
 
     def _release(self) -> None:
         for running in self._running:
-            context, pilot = running.context, running.controller.pilot
-            if running.error is None and pilot.is_resting:
+            context, machine = running.context, running.controller.machine
+            if running.error is None and machine.is_resting:
                 with context.database.transaction() as tx:
-                    context.stages.release(tx, context.row.flow, context.row.name, context.owner, pilot)
+                    context.stages.release(tx, context.row.flow, context.row.name, context.owner, machine)

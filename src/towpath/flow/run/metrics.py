@@ -104,7 +104,7 @@ class _Stages(Collector):
         )
         for view in views:
             for state in StageState:
-                family.add_metric((self._flow, view.stage, state), float(view.pilot.state is state))
+                family.add_metric((self._flow, view.stage, state), float(view.machine.state is state))
         return family
 
     def _partitions(self, views: Sequence[StageView]) -> Iterator[Metric]:

@@ -268,7 +268,7 @@ class StageRun:
             return
         found = classify(error, self._controller.state, self._nonce)
         logger.debug("%s: %s", self._context.name, found.message, exc_info=error)
-        if self._controller.state is StageState.RETRY or self._controller.pilot.is_resting:
+        if self._controller.state is StageState.RETRY or self._controller.machine.is_resting:
             # No work has failed, but the waiting itself: it goes on.
             logger.warning(
                 "%s is %s and goes on waiting: %s", self._context.name, self._controller.state, found.message
@@ -302,7 +302,7 @@ class StageRun:
                 self._pausing = wish
             case StageCommandKind.RESUME:
                 self._pausing = None
-                if self._controller.pilot.is_resting or self._controller.pilot.is_waiting:
+                if self._controller.machine.is_resting or self._controller.machine.is_waiting:
                     self._controller.resume(wish)
                 else:
                     self._controller.settle(wish)  # it went on by itself meanwhile

@@ -47,7 +47,7 @@ class StageController:
         flow: str,
         stage: str,
         owner: str,
-        pilot: StageMachine,
+        machine: StageMachine,
     ) -> None:
         self._database = database
         self._stages = stages
@@ -58,43 +58,43 @@ class StageController:
         self._which = (flow, stage, owner)
         self._lock = threading.RLock()
         self._written_at = 0.0
-        self._time = (pilot.since, time.monotonic())
+        self._time = (machine.since, time.monotonic())
         self._untold: deque[Event] = deque(maxlen=MOST_UNTOLD)
         self._granted: StageCommand | None = None  # done, and to be settled with the next writing
-        self.pilot = pilot
+        self.machine = machine
 
     @property
     def state(self) -> StageState:
-        return self.pilot.state
+        return self.machine.state
 
     def start(self) -> None:
         """A process begins to run the stage."""
-        self._turn(lambda pilot, now: pilot.started(now))
+        self._turn(lambda machine, now: machine.started(now))
 
     def reach(self, state: StageState, batch_id: int | None = None) -> None:
         """Go on to a state of the batch's way, unless an earlier attempt at the batch was that far already."""
         with self._lock:
             if self.state in _ORDER and _ORDER.index(self.state) >= _ORDER.index(state):
-                self.pilot = self.pilot if batch_id is None else self.pilot.with_batch(batch_id)
+                self.machine = self.machine if batch_id is None else self.machine.with_batch(batch_id)
                 return
             while self.state is not state:
-                self._turn(lambda pilot, now: pilot.moved(_after(pilot.state), now, batch_id=batch_id))
+                self._turn(lambda machine, now: machine.moved(_after(machine.state), now, batch_id=batch_id))
 
     def move(self, state: StageState) -> None:
-        self._turn(lambda pilot, now: pilot.moved(state, now))
+        self._turn(lambda machine, now: machine.moved(state, now))
 
     def fail(self, trouble: StageTrouble) -> None:
-        self._turn(lambda pilot, now: pilot.failed(trouble, now, self._waits))
+        self._turn(lambda machine, now: machine.failed(trouble, now, self._waits))
 
     def hold(self, trouble: StageTrouble) -> None:
-        self._turn(lambda pilot, now: pilot.held(trouble, now, self._waits))
+        self._turn(lambda machine, now: machine.held(trouble, now, self._waits))
 
     def resume(self, wish: StageCommand | None = None) -> None:
-        self._turn(lambda pilot, now: pilot.resumed(now), wish)
+        self._turn(lambda machine, now: machine.resumed(now), wish)
 
     def rest(self, state: StageState, reason: str, wish: StageCommand | None = None) -> None:
         if self.state is not state:
-            self._turn(lambda pilot, now: pilot.rested(state, reason, now), wish)
+            self._turn(lambda machine, now: machine.rested(state, reason, now), wish)
         elif wish is not None:
             self.settle(wish)
 
@@ -107,7 +107,7 @@ class StageController:
     def begin_anew(self, reason: str, wish: StageCommand, change: Callable[[Transaction], T]) -> T:
         """Go to `configure` from any state, in one transaction with a change that a person has asked for."""
         with self._lock:
-            now, before = self._now(), self.pilot
+            now, before = self._now(), self.machine
             rested = before if before.state is StageState.STOPPED else before.rested(StageState.STOPPED, reason, now)
             after = rested.resumed(now)
             self._granted = wish
@@ -118,14 +118,14 @@ class StageController:
                     changed = change(tx)
                     self._write(tx, after, told)
             except CommitUnknown:
-                self.pilot = after  # it looks at its row again when it configures itself
+                self.machine = after  # it looks at its row again when it configures itself
                 raise
             self._untold.clear()
-            self._granted, self.pilot = None, after
+            self._granted, self.machine = None, after
             return changed
 
     def is_due(self) -> bool:
-        return self.pilot.is_due(self._now())
+        return self.machine.is_due(self._now())
 
     def write(self) -> None:
         """Write down where the stage is, if that has not just been done."""
@@ -135,12 +135,12 @@ class StageController:
 
     def _turn(self, step: Callable[[StageMachine, int], StageMachine], wish: StageCommand | None = None) -> None:
         with self._lock:
-            before = self.pilot
+            before = self.machine
             self._granted = wish or self._granted
             after = step(before, self._now())
             if after is before:
                 return
-            self.pilot = after
+            self.machine = after
             event = move_event(*self._which[:2], before, after)
             if is_memorable(before, after) or wish is not None:
                 self._untold.append(event)
@@ -154,7 +154,7 @@ class StageController:
         """Write the state and what is to be told of it. While the database is away both wait for the next time."""
         try:
             with self._database.transaction() as tx:
-                self._write(tx, self.pilot)
+                self._write(tx, self.machine)
         except DatabaseUnavailable:
             logger.warning("%s/%s is %s; the database is away and does not know", *self._which[:2], self.state)
         else:
@@ -162,8 +162,8 @@ class StageController:
             self._granted = None
         self._written_at = time.monotonic()
 
-    def _write(self, tx: Transaction, pilot: StageMachine, more: Sequence[Event] = ()) -> None:
-        self._stages.save_pilot(tx, *self._which, pilot)
+    def _write(self, tx: Transaction, machine: StageMachine, more: Sequence[Event] = ()) -> None:
+        self._stages.save_machine(tx, *self._which, machine)
         for event in (*self._untold, *more):
             self._event_log.record(tx, event)
         if self._granted is not None:

@@ -39,7 +39,7 @@ returning $columns;
 -- A process has ended its work on a stage, which is at rest now.
 update flow_stage set owner = null, state = :state, pilot = :pilot, updated_at = :now where $mine;
 
--- name: save_pilot
+-- name: save_machine
 -- Where the stage is now.
 update flow_stage set state = :state, pilot = :pilot, updated_at = :now where $mine;
 

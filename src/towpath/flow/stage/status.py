@@ -39,7 +39,7 @@ class StageStatus:
 
     @property
     def state(self) -> str:
-        return state_word(self.stage.pilot, self.stage.sample)
+        return state_word(self.stage.machine, self.stage.sample)
 
     @property
     def run_by(self) -> str:
@@ -64,9 +64,9 @@ def stage_statuses(database: Database, flow: str | None = None, stage: str | Non
     return [_look(each, processes.get(each.owner or ""), now) for each in found]
 
 
-def state_word(pilot: StageMachine, sample: Mapping[str, Any]) -> str:
+def state_word(machine: StageMachine, sample: Mapping[str, Any]) -> str:
     """The state; a stage that waits for records is idle."""
-    return IDLE if pilot.state is StageState.EXTRACT and sample.get("lag") == 0 else str(pilot.state)
+    return IDLE if machine.state is StageState.EXTRACT and sample.get("lag") == 0 else str(machine.state)
 
 
 def _look(stage: StageRow, owner: ProcessRow | None, now: int) -> StageStatus:
@@ -98,7 +98,7 @@ class StageCommands:
     ) -> list[StageStatus]:
         """Of every stage in which it is possible, or of one; returns these as they were. Raises `IllegalWish`."""
         found = stage_statuses(self._database, flow, stage)
-        possible = [look for look in found if look.stage.pilot.state in POSSIBLE[kind]]
+        possible = [look for look in found if look.stage.machine.state in POSSIBLE[kind]]
         _check(flow, kind, found, possible)
 
         def act(tx: Transaction) -> None:
@@ -115,9 +115,9 @@ class StageCommands:
 def _check(flow: str, kind: StageCommandKind, found: Sequence[StageStatus], possible: Sequence[StageStatus]) -> None:
     if not possible:
         first = found[0].stage
-        if kind is StageCommandKind.RESUME and first.pilot.state is StageState.STOPPED:
+        if kind is StageCommandKind.RESUME and first.machine.state is StageState.STOPPED:
             raise IllegalWish(f"{flow}/{first.name} is stopped: `towpath run` starts it")
-        raise refusal(flow, first.name, kind, first.pilot.state)
+        raise refusal(flow, first.name, kind, first.machine.state)
     if kind is StageCommandKind.STOP and not any(look.is_run for look in possible):
         raise IllegalWish(f"nobody runs {flow}/{possible[0].stage.name}: there is nothing to stop")
 
@@ -128,9 +128,9 @@ def is_done(kind: StageCommandKind, was: StageStatus, look: StageStatus) -> bool
         return False
     match kind:
         case StageCommandKind.PAUSE:
-            return look.stage.pilot.state is StageState.PAUSED
+            return look.stage.machine.state is StageState.PAUSED
         case StageCommandKind.STOP:
-            return look.stage.pilot.is_resting
+            return look.stage.machine.is_resting
         case StageCommandKind.RESET:
             return look.stage.generation > was.stage.generation
     return True

@@ -42,7 +42,7 @@ class StageRow:
     starting: Positions
     owner: str | None
     launch: int  # how often it was taken: who has a lower one was replaced
-    pilot: StageMachine
+    machine: StageMachine
     judge: dict[str, Any]
     sample: dict[str, Any]
     wish: StageCommand | None
@@ -59,12 +59,12 @@ class StageStore:
 
     def ensure(self, tx: Transaction, flow: str, stage: str, topology: Any, version: str = "") -> StageRow:
         """The stage as its row has it; a new row if there is none. An old one keeps its topology: compare them."""
-        pilot = StageMachine.new(self._database.now())
+        machine = StageMachine.new(self._database.now())
         values = {
             "topology": to_stored(topology),
             "version": version,
-            "state": pilot.state,
-            "pilot": to_stored(pilot.to_value()),
+            "state": machine.state,
+            "pilot": to_stored(machine.to_value()),
         }
         tx.run(self._sql["insert_stage"], {"flow": flow, "stage": stage, **values})
         return self.read(tx, flow, stage)
@@ -93,14 +93,14 @@ class StageStore:
             )
         return _stage(found[0])
 
-    def release(self, tx: Transaction, flow: str, stage: str, owner: str, pilot: StageMachine) -> None:
+    def release(self, tx: Transaction, flow: str, stage: str, owner: str, machine: StageMachine) -> None:
         """End the work on a stage that has come to rest."""
-        if not pilot.is_resting:
-            raise BadValue(f"stage {stage} of {flow} is {pilot.state}; it can be left only paused, stopped or halted")
-        self._save(tx, "release_stage", flow, stage, owner, state=pilot.state, pilot=to_stored(pilot.to_value()))
+        if not machine.is_resting:
+            raise BadValue(f"stage {stage} of {flow} is {machine.state}; it can be left only paused, stopped or halted")
+        self._save(tx, "release_stage", flow, stage, owner, state=machine.state, pilot=to_stored(machine.to_value()))
 
-    def save_pilot(self, tx: Transaction, flow: str, stage: str, owner: str, pilot: StageMachine) -> None:
-        self._save(tx, "save_pilot", flow, stage, owner, state=pilot.state, pilot=to_stored(pilot.to_value()))
+    def save_machine(self, tx: Transaction, flow: str, stage: str, owner: str, machine: StageMachine) -> None:
+        self._save(tx, "save_machine", flow, stage, owner, state=machine.state, pilot=to_stored(machine.to_value()))
 
     def save_sample(self, tx: Transaction, flow: str, stage: str, owner: str, sample: Mapping[str, Any]) -> None:
         self._save(tx, "save_sample", flow, stage, owner, sample=to_stored(sample))
@@ -164,7 +164,7 @@ class StageStore:
         values = {"wish": kind, "who": storable(who), "why": storable(why), "args": to_stored(arguments or {})}
         which = {"flow": flow, "stage": stage, "states": json.dumps(sorted(POSSIBLE[kind]))}
         if not tx.rows(self._sql["ask"], {**which, **values}):
-            raise refusal(flow, stage, kind, self.read(tx, flow, stage).pilot.state)
+            raise refusal(flow, stage, kind, self.read(tx, flow, stage).machine.state)
         return before
 
     def wish(self, tx: Transaction, flow: str, stage: str, owner: str) -> StageCommand | None:
@@ -183,7 +183,7 @@ class StageStore:
 
 def _stage(row: Row) -> StageRow:
     flow, name, generation, topology, version, checkpoint, topics, starting, owner, *state = row
-    launch, pilot, judge, sample, *wish, created_at, updated_at = state
+    launch, machine, judge, sample, *wish, created_at, updated_at = state
     return StageRow(
         flow,
         name,
@@ -195,7 +195,7 @@ def _stage(row: Row) -> StageRow:
         Positions.from_json(starting),
         owner,
         launch,
-        StageMachine.from_value(json.loads(pilot)),
+        StageMachine.from_value(json.loads(machine)),
         json.loads(judge),
         json.loads(sample),
         _wish(wish),

@@ -172,8 +172,8 @@ def _flows(found: Sequence[StageStatus]) -> Iterator[Need]:
     for look in found:
         stage, href = look.stage, f"/flows/{link(look.stage.flow)}?stage={link(look.stage.name)}"
         name = stage.flow if stage.name in stage.topology.get("topics", ()) else f"{stage.flow}/{stage.name}"
-        if stage.pilot.state in said:
-            text, is_bad = said[stage.pilot.state]
+        if stage.machine.state in said:
+            text, is_bad = said[stage.machine.state]
             yield Need(f"{name} {text}", href, is_bad)
         elif is_left(look):
             yield Need(f"nobody runs {name}", href, is_bad=True)

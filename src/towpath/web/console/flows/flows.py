@@ -85,7 +85,7 @@ def flow(request: Request, flow: str, principal: Reader) -> Response:
     database, masks = runtime.database, runtime.desk.masks_for(principal.role)
     found = stage_statuses(database, flow)
     look = _chosen(found, request.query_params.get("stage"))
-    stage, pilot, now = look.stage, look.stage.pilot, to_datetime(look.now)
+    stage, machine, now = look.stage, look.stage.machine, to_datetime(look.now)
     hours = request.query_params.get("hours", "")
     length, width = WINDOWS.get(hours, WINDOWS["1"])
     span = TimeSpan(now - length, now)
@@ -100,7 +100,7 @@ def flow(request: Request, flow: str, principal: Reader) -> Response:
     last = batch_page(database, flow, stage=stage.name, limit=BATCHES_SHOWN)
     batches = last.batches if last is not None else []
     is_masked = bool(masks.of(flow))
-    error = pilot.last_error
+    error = machine.last_error
     return page(
         request,
         "flow.html",
@@ -108,14 +108,14 @@ def flow(request: Request, flow: str, principal: Reader) -> Response:
         looks=found,
         look=look,
         stage=stage,
-        meaning=STATE_MEANINGS[pilot.state],
+        meaning=STATE_MEANINGS[machine.state],
         trouble=trouble_of(look, masks),
         error=None if error is None else replace(error, message=MASK) if is_masked else error,
         error_meaning="" if error is None else meaning_of(error.code),
         error_at=None if error is None else to_datetime(error.at),
-        since=to_datetime(pilot.since),
-        next_try=None if pilot.next_try is None else to_datetime(pilot.next_try),
-        machine=machine_chart(pilot.state, _came_from(events, pilot.state)),
+        since=to_datetime(machine.since),
+        next_try=None if machine.next_try is None else to_datetime(machine.next_try),
+        machine_drawing=machine_chart(machine.state, _came_from(events, machine.state)),
         graph=flow_chart(f"{flow}/{stage.name}", stage.topology, totals),
         events=[replace(each, why=MASK) if is_masked and each.why else each for each in events],
         counts=counts_of(totals),
@@ -161,7 +161,7 @@ def batches(request: Request, flow: str, principal: Reader) -> Response:
 
 def urgency(look: StageStatus) -> int:
     """The lowest comes first."""
-    state = look.stage.pilot.state
+    state = look.stage.machine.state
     if state in _URGENT[:_LEFT]:
         return _URGENT.index(state)
     return _LEFT if is_left(look) else _LEFT + 1
@@ -169,21 +169,21 @@ def urgency(look: StageStatus) -> int:
 
 def is_left(look: StageStatus) -> bool:
     """Whether nobody runs what no person has stopped."""
-    return not look.is_run and look.stage.pilot.state not in (StageState.STOPPED, StageState.PAUSED)
+    return not look.is_run and look.stage.machine.state not in (StageState.STOPPED, StageState.PAUSED)
 
 
 def is_urgent(look: StageStatus) -> bool:
     """Whether a person should look at it: it waits for one, it cannot do its work, or nobody runs it."""
-    return look.stage.pilot.state in (StageState.HALTED, StageState.HELD, StageState.RETRY) or is_left(look)
+    return look.stage.machine.state in (StageState.HALTED, StageState.HELD, StageState.RETRY) or is_left(look)
 
 
 def trouble_of(look: StageStatus, masks: Masks) -> str:
     """Why it waits or rests. What was said of an error quotes records, which not everybody may see."""
-    pilot, is_masked = look.stage.pilot, bool(masks.of(look.stage.flow))
-    if pilot.reason:
-        return MASK if is_masked and pilot.state is StageState.HALTED else pilot.reason
-    if pilot.is_waiting and pilot.last_error is not None:
-        error = pilot.last_error
+    machine, is_masked = look.stage.machine, bool(masks.of(look.stage.flow))
+    if machine.reason:
+        return MASK if is_masked and machine.state is StageState.HALTED else machine.reason
+    if machine.is_waiting and machine.last_error is not None:
+        error = machine.last_error
         at = f" at {error.step}" if error.step else ""
         said = MASK if is_masked else error.message
         return f"code {int(error.code)}{at}, {MEANINGS[error.code]}: {said}"
@@ -220,7 +220,7 @@ def partitions_of(runtime: Runtime, look: StageStatus) -> list[dict[str, Any]] |
 
 
 def _can(look: StageStatus, kind: StageCommandKind) -> bool:
-    return look.stage.pilot.state in POSSIBLE[kind] and (look.is_run or kind is not StageCommandKind.STOP)
+    return look.stage.machine.state in POSSIBLE[kind] and (look.is_run or kind is not StageCommandKind.STOP)
 
 
 def _partition(ahead: ResetPreview) -> dict[str, Any]:
