@@ -9,7 +9,7 @@ from statistics import median
 
 from bench.desk.errors import STAGE, append_errors, intake_of, make_flow
 from towpath.desk.cases.model import Case, CaseSelection, CaseState, NewCase, case_id
-from towpath.desk.cases.store import CaseStore, HistoryStore
+from towpath.desk.cases.store import AttemptStore, CaseStore, HistoryStore
 from towpath.desk.groups.model import Fingerprint
 from towpath.desk.groups.store import GroupStore
 from towpath.flow.failures import ErrorCode, RecordFailure
@@ -41,7 +41,8 @@ def fill(runtime: Runtime, cases: int) -> None:
 def query_times_s(runtime: Runtime) -> dict[str, list[float]]:
     """Seconds of each query, asked many times for different things."""
     database = runtime.database
-    store, groups, history = CaseStore(database), GroupStore(database), HistoryStore(database)
+    store, groups = CaseStore(database), GroupStore(database)
+    attempts, history = AttemptStore(database), HistoryStore(database)
     some = _some(runtime)
     states = (CaseState.OPEN,)
     turn = count()
@@ -73,7 +74,7 @@ def query_times_s(runtime: Runtime) -> dict[str, list[float]]:
     def shown(case: Case) -> object:
         with database.read() as tx:
             found = store.find(tx, case.id)
-            return store.bodies(tx, [found.id]), store.attempts(tx, found.id), history.of_case(tx, found.id)
+            return store.bodies(tx, [found.id]), attempts.of_case(tx, found.id), history.of_case(tx, found.id)
 
     return {
         "GROUPS": timed(page_of_groups),

@@ -67,7 +67,7 @@ def parts_of(runtime: Runtime) -> ReplayContext:
     """What relay and replayer are made of."""
     blob = blobs_of(runtime.settings).read
     common = (runtime.settings, runtime.database, runtime.events, runtime.event_log)
-    return ReplayContext.of(*common, runtime.log, runtime.process, blob)
+    return ReplayContext(*common, log=runtime.log, process=runtime.process, blob=blob)
 
 
 def _order(runtime: Runtime, group: int) -> None:

@@ -48,7 +48,7 @@ CORES = (
         "policies",
         ("policy.py", "desk/policies/rules.py"),
         ("test_policy.py", "test_policy_delays.py", "test_desk_policies.py"),
-        without=frozenset({"AutoEdit", "RuleEdit", "AutoEditor", "NoAutoEditor", "marked", "salvaged"}),
+        without=frozenset({"AutoEdit", "RuleEdit", "AutoEditor", "marked", "salvaged"}),
     ),
     Core(
         "election",

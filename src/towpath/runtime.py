@@ -198,7 +198,9 @@ class Runtime:
 
         notices, desk = self.notify.notices, self.settings.desk
         common = (self.settings, self.database)
-        replay = ReplayContext.of(*common, self.events, self.event_log, self.log, self.process, self._blob)
+        replay = ReplayContext(
+            *common, self.events, self.event_log, log=self.log, process=self.process, blob=self._blob
+        )
 
         def intake() -> list[Service]:
             auto_editor = LearnedAutoEditor(self.database)

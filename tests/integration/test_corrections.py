@@ -64,7 +64,7 @@ def act(runtime: Runtime, work: Callable[[Transaction], Any]) -> Any:
 
 
 def move(runtime: Runtime, case: Case, to: CaseState, **how: Any) -> None:
-    act(runtime, lambda tx: CaseStore(runtime.database).move_one(tx, case.id, to, **WHO, **how))
+    assert act(runtime, lambda tx: CaseStore(runtime.database).move(tx, [case.id], to, **WHO, **how))
 
 
 def resolve(runtime: Runtime, case: Case) -> None:

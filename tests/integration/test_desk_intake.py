@@ -27,7 +27,7 @@ from towpath.desk.cases.model import Case, CaseSelection, CaseState
 from towpath.desk.cases.store import AttemptStore, CaseStore
 from towpath.desk.groups.model import Archive, GroupState
 from towpath.desk.groups.store import GroupStore
-from towpath.desk.intake.service import _told
+from towpath.desk.intake.service import _portion_of
 from towpath.desk.janitor import CaseJanitor
 from towpath.errors import DatabaseUnavailable
 from towpath.flow.failures import ErrorCode, RecordFailure
@@ -379,7 +379,7 @@ def test_of_two_intakes_one_begins_anew(desk: Runtime, flow: DeskFlow, make_runt
     before = desk_tables(desk.database)
     portion = list(desk.log.read(source.topic, 0, 0))
     with pytest.raises(DatabaseUnavailable, match="intake"):
-        second._take(source, stale, _told(source, stale, portion))
+        second._take(source, stale, _portion_of(source, stale, portion))
     assert desk_tables(desk.database) == before
     assert take_all(second) == 0
 

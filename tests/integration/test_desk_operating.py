@@ -74,7 +74,7 @@ def case_in(world: World, state: CaseState) -> Any:
     elif state in (CaseState.RESOLVED, CaseState.RESENT):
         case = world.case(state=CaseState.REPLAYING)
         with world.database.transaction() as tx:
-            world.parts.cases.move_one(tx, case.id, state, who="towpath", why="outcome")
+            assert world.parts.cases.move(tx, [case.id], state, who="towpath", why="outcome")
     elif state is CaseState.ABANDONED:
         case = world.case()
         world.desk.operate.abandon([case.id], **BY)

@@ -145,7 +145,7 @@ EXPECTED: dict[str, dict[str, tuple[str, ...]]] = {
         "page_of_groups_of_flow_in_state": (r"desk_group_by_\w+",),
         "found_groups": (r"desk_group_by_\w+",),
     },
-    "forgetting": {
+    "case_janitor": {
         "settled_before": ("desk_case_settled",),
         "ignored_before": ("desk_case_by_flow",),
         "forget_cases": (),
@@ -155,6 +155,15 @@ EXPECTED: dict[str, dict[str, tuple[str, ...]]] = {
     "places": {"sent": ("desk_case_by_flow",), "known": (), "resolved": ()},
 }
 LARGE = ("desk_case", "desk_attempt", "desk_body")
+PACKAGES = {
+    "cases": "towpath.desk.cases",
+    "attempts": "towpath.desk.cases",
+    "outbox": "towpath.desk.replay",
+    "jobs": "towpath.desk.actions",
+    "groups": "towpath.desk.groups",
+    "case_janitor": "towpath.desk",
+    "places": "towpath.desk",
+}
 QUERIES = [(file, name) for file, names in EXPECTED.items() for name in names]
 
 
@@ -183,7 +192,7 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def plan(database: Any, file: str, name: str) -> str:
-    query = Queries("towpath.desk", file, database.dialect)[name]
+    query = Queries(PACKAGES[file], file, database.dialect)[name]
     params = PARAMS | ({"id": 7, "state": "new"} if file == "groups" else {})
     params |= {"lane": 0, "due_at": 1} if name == "waiting_in_lane" else {}
     if database.dialect == "sqlite":

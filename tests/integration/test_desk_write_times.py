@@ -23,7 +23,7 @@ from towpath.desk.actions.job_store import JobState
 from towpath.desk.actions.service import MOST_AT_ONCE
 from towpath.desk.background import open_case_janitor
 from towpath.desk.cases.model import Case, CaseSelection, CaseState
-from towpath.desk.corrections.learner import MOST_COUNTS
+from towpath.desk.corrections.learner import MOST_COUNTS, TopicCounter
 from towpath.desk.corrections.model import Aspect, Count, Counts
 from towpath.desk.intake.service import RECORDS_AT_ONCE
 from towpath.desk.janitor import DeskUpkeep
@@ -31,6 +31,7 @@ from towpath.desk.replay.outbox import SMALL_PORTION
 from towpath.desk.replay.relay import Relay
 from towpath.desk.replay.replayer import Replayer
 from towpath.flow.delivery.positions import OffsetRange
+from towpath.flow.topics import FlowTopics
 from towpath.log.record import Record
 from towpath.runtime import Runtime
 
@@ -239,7 +240,8 @@ def test_deleting_what_is_past_its_time(world: World, runtime: Runtime, stopwatc
 
 
 def test_counts_of_a_range(runtime: Runtime, stopwatch: Stopwatch) -> None:
-    learning = runtime.corrections._learning
+    errors = FlowTopics.of(FLOW).errors
+    counter = TopicCounter(runtime.database, runtime.log, runtime.spark, FLOW, errors=errors)
     ranges = iter(range(100))
 
     def commit() -> None:
@@ -247,6 +249,6 @@ def test_counts_of_a_range(runtime: Runtime, stopwatch: Stopwatch) -> None:
             {Count("city", Aspect.DECIDED, "postcode", f'"{n:05}"', f'"town {n}"'): n + 1 for n in range(MOST_COUNTS)}
         )
         start = next(ranges) * 1_000
-        learning.commit(FLOW, counts, [OffsetRange("orders", "id", 0, start, start + 1_000)])
+        counter.commit(counts, [OffsetRange("orders", "id", 0, start, start + 1_000)])
 
     assert 0 < stopwatch.best_of(commit) < MOST_S

@@ -361,7 +361,7 @@ def test_what_the_topic_does_not_take_is_refused_and_the_rest_goes_on(make_gatew
     data = b"A1,,1\nA2,%b,2\nA3,,3\n" % (b"x" * 25_000)
     client = connected(gateway, opened(gateway).upload.id, data)
     client.send(6)
-    run = gateway._at_work._slots[client.upload, "main"].run
+    run = gateway._slots._slots[client.upload, "main"].run
     assert run is not None
     producer: Any = run._producer
     producer._log.settings = producer._log.settings.model_copy(update={"max_record_bytes": 20_000})
@@ -608,7 +608,7 @@ def test_a_session_that_is_replaced_in_the_middle_of_a_chunk_takes_nothing(
     runtime, other = make_gateway(), make_gateway()
     client = connected(runtime.gateway, opened(runtime.gateway).upload.id, DATA)
     client.send(10)
-    run = runtime.gateway._at_work._slots[client.upload, "main"].run
+    run = runtime.gateway._slots._slots[client.upload, "main"].run
     assert run is not None
     make = run._maker.make
 
@@ -626,8 +626,8 @@ def test_what_is_not_used_is_closed_and_opened_again(runtime: Runtime, gateway: 
     client = connected(gateway, opened(gateway).upload.id, DATA)
     client.send(10)
     assert gateway.close_idle() == 0
-    gateway._at_work.close_idle(-1)
-    assert gateway._at_work._slots == {}
+    gateway._slots.close_idle(-1)
+    assert gateway._slots._slots == {}
     client.send_all()
     assert values(runtime) == VALUES
 

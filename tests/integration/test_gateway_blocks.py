@@ -105,7 +105,7 @@ def test_a_plan_that_was_sent_is_counted_once(runtime: Runtime, gateway: Gateway
     number = block(runtime, BlockAction.IGNORE, key="A2")
     client = connected(gateway, opened(gateway).upload.id, DATA)
     client.send(6)
-    run = gateway._at_work._slots[client.upload, "main"].run
+    run = gateway._slots._slots[client.upload, "main"].run
     assert run is not None
     plan = SenderPlan(15, 2, 2, 7, 0, blocked=1, caught={number: 1})
     with runtime.database.transaction() as tx:
@@ -122,7 +122,7 @@ def test_a_plan_that_was_never_sent_is_not_counted(runtime: Runtime, gateway: Ga
     number = block(runtime, BlockAction.IGNORE, key="A2")
     client = connected(gateway, opened(gateway).upload.id, DATA)
     client.send(6)
-    run = gateway._at_work._slots[client.upload, "main"].run
+    run = gateway._slots._slots[client.upload, "main"].run
     assert run is not None
     with runtime.database.transaction() as tx:
         run._parts.senders.plan(

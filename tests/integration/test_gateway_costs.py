@@ -90,7 +90,6 @@ ASKED: dict[str, dict[str, Any]] = {
     "read_upload": {"id": "00000007-0000-8000-8000-000000000001"},
     "list_uploads": {"before": None, "stream": None, "state": None, "limit": 50},
     "list_uploads_of_owner": {"owner": "owner-7", "before": None, "stream": None, "state": None, "limit": 50},
-    "list_in_state": {"state": "receiving", "stream": "flights", "after": 0, "limit": 50},
     "list_ended": {"before": 1000, "limit": 50},
 }
 

@@ -160,15 +160,6 @@ def test_a_result_that_the_flow_has_not_seen_is_empty_and_open(scene: Scene) -> 
     assert [each.kind for each in outlet.queries(upload)] == ["closing", "streamed"]
 
 
-def test_followers_see_rows_as_they_come_and_the_end(scene: Scene) -> None:
-    upload = closed(scene)
-    pages = list(scene.runtime.outlet.follow(upload, "seen", most_rows=2))
-    assert [(page.lines, page.is_end) for page in pages] == [(b"1\n2\n", False), (b"3\n", True)]
-    other = open_upload(scene.runtime, STREAM, STREAM)
-    following = scene.runtime.outlet.follow(other, "seen", wait_s=0.05)
-    assert next(following).rows == 0, "a sign of life"
-
-
 def test_wrong_questions_are_told(scene: Scene) -> None:
     upload, outlet = closed(scene), scene.runtime.outlet
     cursor = outlet.page(upload, "seen").cursor

@@ -59,7 +59,7 @@ def own_log(quiet: Quiet) -> Log:
 def sending_parts(quiet: Quiet) -> ReplayContext:
     runtime = quiet.runtime
     common = (runtime.settings, runtime.database, runtime.events, runtime.event_log)
-    return ReplayContext.of(*common, own_log(quiet), lambda: quiet.process, lambda name: b"")
+    return ReplayContext(*common, log=own_log(quiet), process=lambda: quiet.process, blob=lambda name: b"")
 
 
 def intake(quiet: Quiet) -> DeskIntake:

@@ -14,7 +14,7 @@ from towpath.desk.cases.model import CaseSelection, CaseState
 from towpath.desk.cases.store import CaseStore
 from towpath.desk.corrections import learner as edits
 from towpath.desk.corrections.act import LearnedAutoEditor
-from towpath.desk.corrections.learner import Learner, discover, learn_edits
+from towpath.desk.corrections.learner import Learner, TopicCounter, discover, learn_edits
 from towpath.desk.corrections.model import flattened
 from towpath.desk.corrections.store import EvidenceStore, RuleStore
 from towpath.desk.corrections.tally import AcceptedTally, TallyScope
@@ -22,6 +22,7 @@ from towpath.desk.edits import EditStore
 from towpath.desk.policies.rules import RuleEdit
 from towpath.flow.delivery.positions import OffsetRange
 from towpath.flow.failures import ErrorCode, RecordFailure
+from towpath.flow.topics import FlowTopics
 from towpath.policy import Rule as PolicyRule
 from towpath.policy import correct
 from towpath.runtime import Runtime
@@ -84,13 +85,14 @@ def prepare(runtime: Runtime) -> None:
 
 def learn(runtime: Runtime) -> None:
     """Count range by range, as after a run of Spark, from where counting ended."""
-    learning = Learner(runtime.database, runtime.events, runtime.event_log, lambda: runtime.log, runtime.spark)
-    store, wanted = EvidenceStore(runtime.database), TallyScope.of(learning.rules_of(FLOW))
+    counter = TopicCounter(runtime.database, runtime.log, runtime.spark, FLOW, errors=FlowTopics.of(FLOW).errors)
+    store = EvidenceStore(runtime.database)
     with runtime.database.read() as tx:
+        wanted = TallyScope.of(RuleStore(runtime.database).list(tx, FLOW))
         begin = store.positions(tx, FLOW).get(("id", 0), 0)
     for start in range(begin, RECORDS, STEP):
         counts = AcceptedTally(wanted)(map(orjson.dumps, documents(start, start + STEP)))
-        learning.commit(FLOW, counts, [OffsetRange("orders", "id", 0, start, start + STEP)])
+        counter.commit(counts, [OffsetRange("orders", "id", 0, start, start + STEP)])
 
 
 def learn_from_edits(runtime: Runtime) -> None:
@@ -132,7 +134,7 @@ def _edit(runtime: Runtime, case_id: str, document: dict[str, Any]) -> None:
 def _resolve(runtime: Runtime, case_id: str) -> None:
     with runtime.database.transaction() as tx:
         for state in (CaseState.REPLAYING, CaseState.RESOLVED):
-            CaseStore(runtime.database).move_one(tx, case_id, state, **BY)
+            assert CaseStore(runtime.database).move(tx, [case_id], state, **BY)
 
 
 ACTS = {act.__name__: act for act in (learn, learn_from_edits, judge, take_in)}

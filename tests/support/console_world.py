@@ -133,14 +133,14 @@ class ConsoleWorld:
         desk.operate.replay([found[1].id], **self.by, delay_s=3600)
         desk.jobs.plan(JobKind.REPLAY, CaseSelection(flow=FLOW), **self.by, name=self.say("last night"))
         desk.operate.abandon([found[2].id], **self.by)
-        sending_parts = ReplayContext.of(
+        sending_parts = ReplayContext(
             self.runtime.settings,
             self.runtime.database,
             self.runtime.events,
             self.runtime.event_log,
-            self.runtime.log,
-            self.runtime.process,
-            lambda name: b"",
+            log=self.runtime.log,
+            process=self.runtime.process,
+            blob=lambda name: b"",
         )
         Relay(sending_parts).run_once()
 

@@ -42,8 +42,8 @@ class World:
         self.runtime = runtime
         self.database = runtime.database
         self.desk: Desk = runtime.desk
-        self.parts = DeskContext.of(
-            runtime.settings, runtime.database, runtime.event_log, runtime.actors, lambda: runtime.log, {}
+        self.parts = DeskContext(
+            runtime.settings, runtime.database, runtime.event_log, runtime.actors, log=lambda: runtime.log
         )
         self.offset = 0
         with self.database.transaction() as tx:

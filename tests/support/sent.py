@@ -214,14 +214,14 @@ class Sent:
 
 
 def sending_parts(runtime: Runtime) -> ReplayContext:
-    return ReplayContext.of(
+    return ReplayContext(
         runtime.settings,
         runtime.database,
         runtime.events,
         runtime.event_log,
-        runtime.log,
-        runtime.process,
-        lambda name: Path(runtime.settings.desk.directory, name).read_bytes(),
+        log=runtime.log,
+        process=runtime.process,
+        blob=lambda name: Path(runtime.settings.desk.directory, name).read_bytes(),
     )
 
 

@@ -84,9 +84,9 @@ class Upload:
 
 
 def test_ways_lead_through_topics_between_stages() -> None:
-    assert PLAN.ways.direct == {"airports": ("a",), "flights": ("f",)}
-    assert PLAN.ways.written == (InnerTopic(PRICED, "p", ("f",)),)
-    assert PLAN.ways.order.index("f") < PLAN.ways.order.index("p")
+    assert PLAN.route.direct == {"airports": ("a",), "flights": ("f",)}
+    assert PLAN.route.written == (InnerTopic(PRICED, "p", ("f",)),)
+    assert PLAN.route.order.index("f") < PLAN.route.order.index("p")
 
 
 def test_a_topic_with_fields_in_its_name_may_be_any_that_fits() -> None:

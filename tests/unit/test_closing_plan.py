@@ -43,7 +43,7 @@ def test_results_are_what_the_flow_loads_and_computes() -> None:
         Declared("fastest", ResultKind.CLOSING, (), ("a",)),
     )
     assert (plan.collections["rows"].stages, plan.collections["rows"].schema) == (("s",), "id int")
-    assert plan.streams["s"].ways.direct == {"s": ("s",)}
+    assert plan.streams["s"].route.direct == {"s": ("s",)}
 
 
 def test_the_stages_of_a_query_stand_in_the_order_of_the_data() -> None:
@@ -116,4 +116,4 @@ def test_the_flow_of_the_how_to_gives_what_its_settings_promise() -> None:
     streams = Streams(GatewaySettings.model_validate(settings["gateway"]))
     plan = ClosingPlan.of(scope["flow"], streams.of_flow("shop")).streams["shop"]
     assert {each.query: each.kind for each in plan.results} == {"large": "streamed", "totals": "closing"}
-    assert plan.ways.direct == {"prices": ("shop.prices",), "orders": ("shop.orders",)}
+    assert plan.route.direct == {"prices": ("shop.prices",), "orders": ("shop.orders",)}

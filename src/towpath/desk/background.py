@@ -1,15 +1,8 @@
-"""Makes the services that take errors in and delete what is past its time.
+"""What the desk does by itself: intake, relay, replayer, bulk jobs, notices and upkeep, as services of one process.
 
-All that the desk does by itself, in one process: intake, relay, replayer, bulk jobs, notifications and upkeep.
-
-Any number of processes may run it. They share the work: intakes by positions, relays and lanes by claims, jobs as
-actors do.
-
-What the desk does by itself, part by part: a process may run all of them or some.
-
-Watching the desk: a lane that is stuck and a flow that fills the desk are told to people.
-
-New and regressed groups are told by the intake, which finds them.
+A process may run all parts or some, and any number of processes may run them: intakes share the work by positions,
+relays and lanes by claims, jobs as actors do. `DeskWatch` reports stuck lanes and flows that fill the desk; new and
+regressed groups are reported by the intake, which finds them.
 """
 
 from __future__ import annotations
@@ -28,58 +21,25 @@ from towpath.core.service import RoundResult, Service
 from towpath.db import Database, Queries, Transaction
 from towpath.db.event_log import EventLog
 from towpath.desk.cases.blobs import blobs_of
-from towpath.desk.cases.store import AttemptStore, CaseStore
-from towpath.desk.edits import EditStore
 from towpath.desk.groups.store import GroupStore
 from towpath.desk.intake.decision import GroupAssigner
-from towpath.desk.intake.ingest import Bodies, DeskPositionStore, ErrorIngest
+from towpath.desk.intake.ingest import Bodies, ErrorIngest
 from towpath.desk.intake.service import DeskIntake, OutcomeIngest
 from towpath.desk.janitor import CaseJanitor
-from towpath.desk.policies.rules import AutoEditor, NoAutoEditor
-from towpath.desk.policies.store import PolicyStore
-from towpath.desk.replay.outbox import OutboxWriter, Parking
+from towpath.desk.policies.rules import AutoEditor
 from towpath.errors import TowpathError
 from towpath.log.log import Log
 from towpath.notify.model import Notice, NoticeKind, Teller
 from towpath.settings import NotifySettings, Settings
 
+QUIET_ROUNDS = 2  # in a row, before it counts as idle
+IDLE_S = 0.1
 
-def open_intake(
-    settings: Settings,
-    database: Database,
-    log: Callable[[], Log],
-    events: Events,
-    event_log: EventLog,
-    teller: Teller,
-    mender: AutoEditor | None = None,
-) -> DeskIntake:
-    """The intake of all flows."""
-    flows = Path(settings.flow.directory).absolute()
-    cases, positions, parking = CaseStore(database), DeskPositionStore(database), Parking(database)
-    errors = ErrorIngest(
-        database,
-        Bodies(blobs_of(settings), lambda flow: flows / flow / "blobs", settings.desk.large_body_bytes),
-        GroupAssigner(GroupStore(database), teller),
-        mender or NoAutoEditor(),
-        cases,
-        AttemptStore(database),
-        positions,
-        PolicyStore(database),
-        OutboxWriter(database),
-        EditStore(database),
-        parking,
-    )
-    outcomes = OutcomeIngest(database, cases, positions, parking)
-    return DeskIntake(database, log, errors, outcomes, events, settings.desk.intake_s, event_log.record)
-
-
-def open_case_janitor(settings: Settings, database: Database, events: Events, event_log: EventLog) -> CaseJanitor:
-    """What deletes cases whose time is over."""
-    return CaseJanitor(database, blobs_of(settings), settings.desk, events, event_log.record)
+WATCH_S = 10.0
 
 
 class DeskPart(StrEnum):
-    """One of them."""
+    """What the desk does by itself, part by part."""
 
     INTAKE = "intake"  # errors become cases
     RELAY = "relay"  # what was decided is sent
@@ -92,26 +52,8 @@ class DeskPart(StrEnum):
 PULLING = (DeskPart.INTAKE, DeskPart.RELAY, DeskPart.REPLAYER)  # in the order of a record's way
 
 
-QUIET_ROUNDS = 2  # in a row, before it counts as idle
-LOOK_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class DeskStatus:
-    """The desk in a few numbers."""
-
-    cases: dict[str, int]  # by state
-    to_send: int
-    next_due_s: float | None  # until the first of what waits is due
-    jobs: int
-
-    def to_json(self) -> dict[str, Any]:
-        due = None if self.next_due_s is None else round(self.next_due_s, 3)
-        return {"cases": self.cases, "to_send": self.to_send, "next_due_s": due, "jobs": self.jobs}
-
-
 class DeskServices:
-    """`pulling` are those that move records, in the order of a record's way; `around` is all the rest."""
+    """The services of one process. `pulling` move records, in the order of a record's way; `around` are all others."""
 
     def __init__(self, database: Database, parts: Mapping[DeskPart, Sequence[Service]]) -> None:
         self._database = database
@@ -156,7 +98,7 @@ class DeskServices:
             quiet = 0 if is_busy else quiet + 1
             tick()
             if not done:
-                time.sleep(LOOK_S)
+                time.sleep(IDLE_S)
         for service in self.pulling:
             service.on_stop()
 
@@ -171,11 +113,44 @@ class DeskServices:
         return DeskStatus(cases, to_send, due_s, jobs)
 
 
-LOOKS_EVERY_S = 10.0
+@dataclass(frozen=True, slots=True)
+class DeskStatus:
+    """The desk in a few numbers."""
+
+    cases: dict[str, int]  # by state
+    to_send: int
+    next_due_s: float | None  # until the first of what waits is due
+    jobs: int
+
+    def to_json(self) -> dict[str, Any]:
+        due = None if self.next_due_s is None else round(self.next_due_s, 3)
+        return {"cases": self.cases, "to_send": self.to_send, "next_due_s": due, "jobs": self.jobs}
+
+
+def open_intake(
+    settings: Settings,
+    database: Database,
+    log: Callable[[], Log],
+    events: Events,
+    event_log: EventLog,
+    teller: Teller,
+    editor: AutoEditor | None = None,
+) -> DeskIntake:
+    """The intake of all flows."""
+    flows = Path(settings.flow.directory).absolute()
+    bodies = Bodies(blobs_of(settings), lambda flow: flows / flow / "blobs", settings.desk.large_body_bytes)
+    errors = ErrorIngest(database, bodies, GroupAssigner(GroupStore(database), teller), editor)
+    outcomes = OutcomeIngest(database)
+    return DeskIntake(database, log, errors, outcomes, events, settings.desk.intake_s, event_log.record)
+
+
+def open_case_janitor(settings: Settings, database: Database, events: Events, event_log: EventLog) -> CaseJanitor:
+    """What deletes cases whose time is over."""
+    return CaseJanitor(database, blobs_of(settings), settings.desk, events, event_log.record)
 
 
 class DeskWatch(Service):
-    """Looks every few seconds. Two at once tell the same thing, which counts once."""
+    """Notices stuck lanes and flows that fill the desk. Two at once send the same notice, which counts once."""
 
     name = "desk watch"
 
@@ -187,7 +162,7 @@ class DeskWatch(Service):
         self._sql = Queries("towpath.desk", "watch", database.dialect)
 
     def run_once(self) -> RoundResult:
-        return RoundResult(self.look(), min(LOOKS_EVERY_S, self._settings.lane_stuck_s, self._settings.growing_s))
+        return RoundResult(self.look(), min(WATCH_S, self._settings.lane_stuck_s, self._settings.growing_s))
 
     def look(self) -> int:
         """Tell what is found now; returns how much that is."""

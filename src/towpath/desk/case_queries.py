@@ -1,4 +1,4 @@
-"""Cases as persons see them: listed, counted, searched, and one with all that is known of it."""
+"""Cases as people see them: listed, counted, searched, and shown with all that is known of one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CaseView:
 
 
 class CaseQueries:
-    """Looks and never touches. `masks` is what the person may not see."""
+    """Reads cases and changes nothing. `masks` says what the person may not see."""
 
     def __init__(self, parts: DeskContext) -> None:
         self._parts = parts
@@ -181,7 +181,7 @@ class CaseQueries:
     def contents(self, cases: Sequence[Case], *, masks: Masks = NO_MASKS) -> dict[str, tuple[bytes | None, Headers]]:
         """Bodies and headers of several cases, as far as they have any and the person may see them."""
         with self._parts.database.read() as tx:
-            bodies = self.bodies(tx, cases)
+            bodies = self._bodies(tx, cases)
         found = {}
         for case in cases:
             if (body := bodies.get(case.id)) is not None:
@@ -189,16 +189,14 @@ class CaseQueries:
                 found[case.id] = mask.value(value), _Hidden(mask, (value,), case.key, body.headers).header_values()
         return found
 
-    def bodies(self, tx: Transaction, cases: Sequence[Case]) -> dict[str, Body]:
-        """Those of several cases, as they go out."""
+    def _bodies(self, tx: Transaction, cases: Sequence[Case]) -> dict[str, Body]:
+        """The bodies of several cases, as they go out."""
         return self._parts.cases.bodies(tx, [case.id for case in cases])
 
     def value(self, body: Body | None) -> bytes | None:
         """The bytes of a body, also of one that lies in a file; None when that file is not to be had here."""
-        if body is None:
-            return None
         try:
-            return body.value if body.blob is None else self._parts.blobs.read(body.blob)
+            return None if body is None else body.read(self._parts.blobs.read)
         except OSError:
             return None
 
@@ -224,7 +222,8 @@ class CaseQueries:
             return dict(texts)
         with self._parts.database.read() as tx:
             cases = self._parts.cases.some(tx, list(texts))
-            shown = {case.id: case for case in self._masked(tx, _saying(cases, texts), masks)}
+            said = [replace(case, message=texts[case.id]) for case in cases.values()]
+            shown = {case.id: case for case in self._masked(tx, said, masks)}
         return {id: shown[id].message if id in shown else MASK for id in texts}
 
     def _masked(self, tx: Transaction, cases: Sequence[Case], masks: Masks) -> list[Case]:
@@ -233,7 +232,7 @@ class CaseQueries:
         if not hidden:
             return list(cases)
         # What was said is about the record as it was, or about an edit that went out.
-        bodies = self.bodies(tx, hidden)
+        bodies = self._bodies(tx, hidden)
         originals = self._parts.cases.originals(tx, [case.id for case in hidden])
 
         def shown(case: Case) -> Case:
@@ -244,11 +243,11 @@ class CaseQueries:
         return [shown(case) for case in cases]
 
     def _values(self, tx: Transaction, cases: Sequence[Case]) -> Mapping[str, bytes | None]:
-        return {case_id: self.value(body) for case_id, body in self.bodies(tx, cases).items()}
+        return {case_id: self.value(body) for case_id, body in self._bodies(tx, cases).items()}
 
 
 class _Hidden(NamedTuple):
-    """What one record has that is not to be seen."""
+    """One record with a mask: shows what is known of it without what is hidden."""
 
     mask: Mask
     values: tuple[bytes | None, ...]
@@ -276,10 +275,6 @@ class _Hidden(NamedTuple):
             return done
         data = {name: value for name, value in done.data.items() if name != CHANGES}
         return replace(done, why=self.said(done.why), data=data)
-
-
-def _saying(cases: Mapping[str, Case], texts: Mapping[str, str]) -> list[Case]:
-    return [replace(case, message=texts[case.id]) for case in cases.values()]
 
 
 def _edit_view(edit: Edit, original: bytes | None, hidden: _Hidden, history: Sequence[HistoryRow]) -> EditView:

@@ -1,9 +1,8 @@
-"""What every piece of the operators' desk is made of."""
+"""The stores and services that the parts of the desk share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from towpath.actors.service import Actors
@@ -11,7 +10,7 @@ from towpath.db import Database
 from towpath.db.event_log import EventLog
 from towpath.desk.actions.actions import CaseAction, JobKind
 from towpath.desk.actions.job_store import JobStore
-from towpath.desk.cases.blobs import Blobs, blobs_of
+from towpath.desk.cases.blobs import blobs_of
 from towpath.desk.cases.store import AttemptStore, CaseStore, HistoryStore
 from towpath.desk.edits import EditStore
 from towpath.desk.groups.store import GroupStore
@@ -22,51 +21,32 @@ from towpath.settings import Settings
 Maker = Callable[[Mapping[str, Any]], CaseAction]
 
 
-@dataclass(frozen=True, slots=True)
 class DeskContext:
-    """Made once, by `Desk`, and handed to each of its pieces."""
+    """Made once, by `Desk`, and handed to each of its parts."""
 
-    settings: Settings
-    database: Database
-    event_log: EventLog
-    actors: Actors
-    log: Callable[[], Log]
-    cases: CaseStore
-    attempts: AttemptStore
-    blobs: Blobs
-    groups: GroupStore
-    sends: OutboxWriter
-    parking: Parking
-    edits: EditStore
-    jobs: JobStore
-    history: HistoryStore
-    # What bulk jobs can do beside the desk's own acts, by the kind of the job, from its arguments.
-    makers: Mapping[JobKind, Maker] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         settings: Settings,
         database: Database,
         event_log: EventLog,
         actors: Actors,
+        *,
         log: Callable[[], Log],
-        makers: Mapping[JobKind, Maker],
-    ) -> DeskContext:
-        return cls(
-            settings,
-            database,
-            event_log,
-            actors,
-            log,
-            CaseStore(database),
-            AttemptStore(database),
-            blobs_of(settings),
-            GroupStore(database),
-            OutboxWriter(database),
-            Parking(database),
-            EditStore(database),
-            JobStore(database),
-            HistoryStore(database),
-            makers,
-        )
+        makers: Mapping[JobKind, Maker] | None = None,
+    ) -> None:
+        """`makers` make what bulk jobs can do beside the desk's own actions, from the arguments of the job."""
+        self.settings = settings
+        self.database = database
+        self.event_log = event_log
+        self.actors = actors
+        self.log = log
+        self.makers = makers or {}
+        self.cases = CaseStore(database)
+        self.attempts = AttemptStore(database)
+        self.blobs = blobs_of(settings)
+        self.groups = GroupStore(database)
+        self.sends = OutboxWriter(database)
+        self.parking = Parking(database)
+        self.edits = EditStore(database)
+        self.jobs = JobStore(database)
+        self.history = HistoryStore(database)

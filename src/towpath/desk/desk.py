@@ -1,7 +1,7 @@
-"""The desk as persons and programs use it. The command line and the API call only this.
+"""The desk as people and programs use it; the command line and the API call only this.
 
-Reading: `cases`, `groups` and `jobs`. Changing, each by name and with a reason, in one transaction with
-history and event: `operate`, `edits`, `groups` and `jobs`. Nothing here loads Spark.
+`cases`, `groups` and `jobs` read. `operate`, `edits`, `groups` and `jobs` change: each call names who and why, and is
+one transaction with a history row and an event. Nothing here loads Spark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Desk:
         log: Callable[[], Log],
         makers: Mapping[JobKind, Maker] | None = None,
     ) -> None:
-        parts = DeskContext.of(settings, database, event_log, actors, log, makers or {})
+        parts = DeskContext(settings, database, event_log, actors, log=log, makers=makers)
         self._settings = settings.desk
         self.cases = CaseQueries(parts)
         self.operate = CaseActions(parts)

@@ -1,11 +1,8 @@
-"""Whether a changed body could go into its flow: strict JSON, and what is known of the flow's schema. Needs no Spark.
+"""Bodies of edited records: checked against the flow, compared with the original, and changed field by field.
 
-The row of a stage keeps the columns of its schema and what is done about other fields. What a JSON Schema says beyond
-that is only in the flow's code: who wants that checked as well gives the flow.
-
-What differs between two bodies: by field where both are JSON, else by line. Pure.
-
-Changing single fields of a JSON body and nothing else of its text. Pure.
+A body must be strict JSON and fit what is known of the flow's schema. The row of a stage keeps the columns of its
+schema and how it treats other fields; what a JSON Schema demands beyond that is only in the flow's code, so checking
+it takes the flow. Two bodies are compared by field where both are JSON, otherwise by line. Needs no Spark.
 """
 
 from __future__ import annotations
@@ -24,10 +21,16 @@ from towpath.flow.documents.schema import Extra, Schema
 from towpath.flow.documents.writer import Unwritable, write
 from towpath.flow.graph.nodes import Source
 
+MOST_CHANGES = 200
+MOST_LINES = 2_000
+KEPT_CHANGES = 50
+KEPT_CHARACTERS = 200
+_MISSING = object()
+
 
 @dataclass(frozen=True, slots=True)
 class StageInput:
-    """What a stage takes from one topic."""
+    """What a stage accepts from one topic."""
 
     duplicates: Duplicates = "refuse"
     schema: Schema | None = None
@@ -63,19 +66,6 @@ def taken_by_flow(nodes: list[Any], topic: str) -> StageInput:
     return StageInput()
 
 
-def check_body(body: bytes, taken: StageInput, max_bytes: int) -> None:
-    """Raises `BadEdit` with what is wrong, and where."""
-    try:
-        document = read_document(body, max_bytes=max_bytes, duplicates=taken.duplicates)
-    except Unreadable as error:
-        raise BadEdit(f"the changed body cannot go into the flow: {error}") from error
-    if taken.schema is None:
-        return
-    _, failures = taken.schema.columns([document])
-    if failures:
-        raise BadEdit(f"the changed body does not fit the flow's schema: {failures[0].message}")
-
-
 def _taken(step: Mapping[str, Any]) -> StageInput:
     duplicates = cast(Duplicates, step.get("duplicates") or "refuse")
     columns = step.get("columns")
@@ -89,11 +79,17 @@ def _taken(step: Mapping[str, Any]) -> StageInput:
     return StageInput(duplicates, schema, step.get("rules") is not None)
 
 
-MOST_CHANGES = 200
-MOST_LINES = 2_000
-KEPT_CHANGES = 50
-KEPT_CHARACTERS = 200
-_MISSING = object()
+def check_body(body: bytes, taken: StageInput, max_bytes: int) -> None:
+    """Raises `BadEdit` with what is wrong, and where."""
+    try:
+        document = read_document(body, max_bytes=max_bytes, duplicates=taken.duplicates)
+    except Unreadable as error:
+        raise BadEdit(f"the changed body cannot go into the flow: {error}") from error
+    if taken.schema is None:
+        return
+    _, failures = taken.schema.columns([document])
+    if failures:
+        raise BadEdit(f"the changed body does not fit the flow's schema: {failures[0].message}")
 
 
 class BodyDifference(NamedTuple):

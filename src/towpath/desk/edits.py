@@ -1,6 +1,6 @@
-"""Changing the copy of a record that goes out next. The record itself, and every edit, is kept.
+"""Changed copies of record bodies (the table `desk_edit`): proposed, agreed to, applied.
 
-The `desk_edit` table: changed copies of bodies. The original is never touched.
+An edit changes the copy that goes out next. The original record is never touched, and every edit is kept.
 """
 
 from __future__ import annotations
@@ -36,38 +36,8 @@ ATTEMPT = "attempt"  # the number of failures that it had then
 EDITABLE = frozenset({CaseState.OPEN, CaseState.PARKED})
 
 
-@dataclass(frozen=True, slots=True)
-class SeenCase:
-    """A case as a person has read it before changing it. `edit` is the number of its newest edit."""
-
-    state: CaseState
-    attempts: int
-    edit: int
-
-    def check(self, case: Case, last_edit: int) -> None:
-        """Raise `StaleEdit` when it is not so any more."""
-        if case.state is not self.state:
-            raise StaleEdit(case.id, f"it was {self.state} and is {case.state}", number=case.seq)
-        if case.attempts != self.attempts:
-            raise StaleEdit(case.id, f"it has failed again (attempt {case.attempts})", number=case.seq)
-        if last_edit != self.edit:
-            raise StaleEdit(case.id, f"edit {last_edit} was made", number=case.seq)
-
-
-@dataclass(frozen=True, slots=True)
-class EditResult:
-    """What came of it."""
-
-    edit: Edit
-    checked: str  # how far the body was checked, in words
-
-    @property
-    def is_proposed(self) -> bool:
-        return self.edit.state is EditState.PROPOSED
-
-
 class CaseEdits:
-    """Edits of cases, by one person or by two."""
+    """Proposes, applies and decides edits of cases, by one person or by two."""
 
     def __init__(self, parts: DeskContext) -> None:
         self._parts = parts
@@ -129,7 +99,7 @@ class CaseEdits:
         return commit_by_hand(self._parts.database, act)
 
     def refuse(self, case_id: str, edit: int, *, who: str, why: str) -> Edit:
-        """Somebody does not let a proposed edit go out."""
+        """Refuse a proposed edit: it does not go out."""
 
         def act(tx: Transaction) -> Edit:
             case = self._parts.cases.read(tx, case_id)
@@ -233,14 +203,38 @@ class CaseEdits:
         self._parts.event_log.record(tx, event)
 
 
-def _check_sees(case: Case, masks: Masks) -> None:
-    """Who cannot see all of a record would write the marks of what is hidden into it."""
-    if masks.of(case.flow):
-        raise FieldsMasked(f"some fields of {case.flow} are masked for you, so that you cannot edit its records")
+@dataclass(frozen=True, slots=True)
+class SeenCase:
+    """A case as a person has read it before changing it. `edit` is the number of its newest edit."""
+
+    state: CaseState
+    attempts: int
+    edit: int
+
+    def check(self, case: Case, last_edit: int) -> None:
+        """Raise `StaleEdit` when it is not so any more."""
+        if case.state is not self.state:
+            raise StaleEdit(case.id, f"it was {self.state} and is {case.state}", number=case.seq)
+        if case.attempts != self.attempts:
+            raise StaleEdit(case.id, f"it has failed again (attempt {case.attempts})", number=case.seq)
+        if last_edit != self.edit:
+            raise StaleEdit(case.id, f"edit {last_edit} was made", number=case.seq)
+
+
+@dataclass(frozen=True, slots=True)
+class EditResult:
+    """A new edit, and how far its body was checked."""
+
+    edit: Edit
+    checked: str  # how far the body was checked, in words
+
+    @property
+    def is_proposed(self) -> bool:
+        return self.edit.state is EditState.PROPOSED
 
 
 class EditState(StrEnum):
-    """Where a changed body is on its way."""
+    """How far an edit is."""
 
     PROPOSED = "proposed"  # a second person has to agree
     APPLIED = "applied"  # is what goes out next, unless a later one was applied
@@ -318,7 +312,7 @@ class EditStore:
         return Edit.from_row(rows[0]) if rows else None
 
     def proposed_among(self, tx: Transaction, ids: Sequence[str]) -> dict[str, int]:
-        """Those of some cases of which an edit waits for a second person, with the number of the newest one."""
+        """Which of some cases have an edit that waits for a second person, with the number of the newest one."""
         rows = tx.rows(self._sql["proposed_among"], {"ids": json.dumps(list(ids))})
         return {str(id): int(edit) for id, edit in rows}
 
@@ -332,3 +326,9 @@ class EditStore:
     def overtake(self, tx: Transaction, case_id: str, by: int, who: str) -> int:
         """What was proposed before and not decided is overtaken by this one; returns how many."""
         return tx.run(self._sql["overtake_edits"], {"case": case_id, "edit": by, "who": storable(who)})
+
+
+def _check_sees(case: Case, masks: Masks) -> None:
+    """A person with masks would write the marks of hidden fields into the record."""
+    if masks.of(case.flow):
+        raise FieldsMasked(f"some fields of {case.flow} are masked for you, so that you cannot edit its records")

@@ -1,9 +1,7 @@
-"""What not everybody may see of a record: fields by their paths, in bodies and in what was said about them. Pure.
+"""Which fields of a record a role may not see, and how they are hidden in bodies, keys, headers and messages. Pure.
 
-A path such as `customer.email` goes through lists by itself. `$key` is the record's key, `$headers.name` a header. What
-cannot be taken apart (it is no JSON object) is hidden whole, since nobody can say where in it the field is.
-
-Bodies as documents, as far as they can be written again: what can be read may be nested deeper than that. Pure.
+A path such as `customer.email` goes through lists by itself. `$key` is the record's key, `$headers.name` a header. A
+body that is not a JSON object is hidden whole, since it is not known where in it the field is.
 """
 
 from __future__ import annotations
@@ -20,27 +18,37 @@ from towpath.log.record import Headers
 DEPTH = 254  # that can be written; four times as deep can be read
 UNREADABLE = None
 
-
-def read_shallow(body: bytes) -> Any:
-    """What the body says; None also for what is no JSON, or is nested too deep to be taken apart."""
-    try:
-        document = orjson.loads(body)
-        if body.count(b"[") + body.count(b"{") >= DEPTH:  # only then it may be
-            orjson.dumps(document)
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        return UNREADABLE
-    return document
-
-
 MASK = "•••"
 ALL_FLOWS = "*"
 SHORTEST_SECRET = 3  # shorter values stand everywhere in a message, and tell nothing
 ROLES = ("viewer", "operator", "admin")
-
 QUOTING = frozenset({f"{PREFIX}message", f"{PREFIX}trace"})  # headers of an error record that say what happened
-
 _KEY = "$key"
 _HEADERS = "$headers."
+
+
+def sees_all(role: str, lowest: str) -> bool:
+    """Whether a role sees masked fields."""
+    return ROLES.index(role) >= ROLES.index(lowest)
+
+
+class Masks:
+    """The masks of all flows, for a role that may not see everything."""
+
+    def __init__(self, masked: Mapping[str, Iterable[str]]) -> None:
+        self._masked = {flow: tuple(paths) for flow, paths in masked.items()}
+        self._masks: dict[str, Mask] = {}
+
+    def of(self, flow: str) -> Mask:
+        if flow not in self._masks:
+            self._masks[flow] = Mask.of((*self._masked.get(ALL_FLOWS, ()), *self._masked.get(flow, ())))
+        return self._masks[flow]
+
+    def __bool__(self) -> bool:
+        return any(self._masked.values())
+
+
+NO_MASKS = Masks({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +127,15 @@ class Mask:
         return found | ({key.decode("utf-8", "replace")} if self.hides_key and key else set())
 
 
-class Masks:
-    """The masks of all flows, for one who may not see everything."""
-
-    def __init__(self, masked: Mapping[str, Iterable[str]]) -> None:
-        self._masked = {flow: tuple(paths) for flow, paths in masked.items()}
-        self._masks: dict[str, Mask] = {}
-
-    def of(self, flow: str) -> Mask:
-        if flow not in self._masks:
-            self._masks[flow] = Mask.of((*self._masked.get(ALL_FLOWS, ()), *self._masked.get(flow, ())))
-        return self._masks[flow]
-
-    def __bool__(self) -> bool:
-        return any(self._masked.values())
-
-
-NO_MASKS = Masks({})
-
-
-def sees_all(role: str, lowest: str) -> bool:
-    """Whether a role sees masked fields."""
-    return ROLES.index(role) >= ROLES.index(lowest)
+def read_shallow(body: bytes) -> Any:
+    """What the body says; None also for what is no JSON, or is nested too deep to be taken apart."""
+    try:
+        document = orjson.loads(body)
+        if body.count(b"[") + body.count(b"{") >= DEPTH:  # only then it may be
+            orjson.dumps(document)
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return UNREADABLE
+    return document
 
 
 def _document(body: bytes) -> Any:

@@ -1,10 +1,8 @@
-"""What the desk knows of one record: its cases, what was done with each, and where it is now.
+"""What the desk knows of records, for other parts of Towpath.
 
-Where the records are that failed in a flow, for the audit: as many as the cases say, each in one place.
-
-Whether records of an upload are on their way back into their flow, for whoever wants to wait for them.
-
-The desk in figures, for metrics: how many cases there are, and how late lanes are.
+`CaseTracer` tells the story of one record, for traces. `DeskPlaceSource` counts for the audit where failed records
+are, each in exactly one place. `UploadReplays` answers whether records of an upload are on their way back into their
+flow. `DeskMetrics` gives the figures for metrics.
 """
 
 from __future__ import annotations
@@ -21,20 +19,51 @@ import orjson
 from towpath.core.clock import MICROS
 from towpath.db import Database, Queries, Transaction
 from towpath.desk.cases.model import ERROR, GAP, STRAY, Case, CaseState, PastAttempt
-from towpath.desk.cases.store import CaseStore, HistoryRow, HistoryStore, is_case_id
+from towpath.desk.cases.store import AttemptStore, CaseStore, HistoryRow, HistoryStore, is_case_id
 from towpath.desk.intake.ingest import DeskPositionStore, ReadPurpose
 from towpath.desk.intake.service import LOADED
-from towpath.desk.policies.store import PolicyOrigin, PolicyStore
+from towpath.desk.policies.store import PolicyStore
 from towpath.errors import UnknownTopic
 from towpath.flow.audit.trace import Coordinates, Trace, Tracer
 from towpath.flow.delivery.places import FailureHoldings, RecordPlace
 from towpath.flow.topics import FlowTopics
 from towpath.log.log import Log
 
+FORGOTTEN = ""  # stands for the batch of what was deleted
+
+UPLOAD = "upload"  # the header that has the id of a record's upload
+
+
+class CaseTracer:
+    """Finds the cases of a record, with all their failures and what was done."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._cases = CaseStore(database)
+        self._attempts = AttemptStore(database)
+        self._history = HistoryStore(database)
+        self._sql = Queries("towpath.desk", "record_queries", database.dialect)
+
+    def of_record(self, flow: str, stage: str, topic_id: str, partition: int, offset: int) -> list[CaseTrace]:
+        """The cases of the record at one place of an input topic, the oldest first."""
+        with self._database.read() as tx:
+            found = self._cases.of_input(tx, topic_id, partition, offset)
+            return [self._trace(tx, case) for case in found if (case.flow, case.stage) == (flow, stage)]
+
+    def of_case(self, text: str) -> CaseTrace:
+        """By the id that goes with its record as correlation id, by its number, or by the beginning of the id."""
+        with self._database.read() as tx:
+            return self._trace(tx, self._cases.find(tx, text))
+
+    def _trace(self, tx: Transaction, case: Case) -> CaseTrace:
+        queued = tx.rows(self._sql["to_be_sent"], {"flow": case.flow, "case": case.id, "ticket": case.ticket})
+        attempts, done = self._attempts.of_case(tx, case.id), self._history.of_case(tx, case.id)
+        return CaseTrace(case, tuple(attempts), tuple(done), bool(queued))
+
 
 @dataclass(frozen=True, slots=True)
 class CaseTrace:
-    """One case of a record, as a story."""
+    """The story of one case of a record."""
 
     case: Case
     attempts: tuple[PastAttempt, ...]
@@ -111,36 +140,10 @@ class CaseTrace:
         }
 
 
-class CaseTracer:
-    """Reads what the desk knows."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._cases = CaseStore(database)
-        self._history = HistoryStore(database)
-        self._sql = Queries("towpath.desk", "record_queries", database.dialect)
-
-    def of_record(self, flow: str, stage: str, topic_id: str, partition: int, offset: int) -> list[CaseTrace]:
-        """The cases of the record at one place of an input topic, the oldest first."""
-        with self._database.read() as tx:
-            found = self._cases.of_input(tx, topic_id, partition, offset)
-            return [self._trace(tx, case) for case in found if (case.flow, case.stage) == (flow, stage)]
-
-    def of_case(self, text: str) -> CaseTrace:
-        """By the id that goes with its record as correlation id, by its number, or by the beginning of the id."""
-        with self._database.read() as tx:
-            return self._trace(tx, self._cases.find(tx, text))
-
-    def _trace(self, tx: Transaction, case: Case) -> CaseTrace:
-        queued = tx.rows(self._sql["to_be_sent"], {"flow": case.flow, "case": case.id, "ticket": case.ticket})
-        attempts, done = self._cases.attempts(tx, case.id), self._history.of_case(tx, case.id)
-        return CaseTrace(case, tuple(attempts), tuple(done), bool(queued))
+TracedRecord = tuple[Trace, list[CaseTrace]]
 
 
-Told = tuple[Trace, list[CaseTrace]]
-
-
-def trace_all(tracer: Tracer, desk: CaseTracer, wanted: Iterable[Coordinates]) -> list[Told]:
+def trace_all(tracer: Tracer, desk: CaseTracer, wanted: Iterable[Coordinates]) -> list[TracedRecord]:
     """Records of a flow, each for every stage that reads it, with what the desk knows."""
     return [
         _with_desk(each, desk, tracer.flow, id or tracer.current_id(topic))
@@ -149,7 +152,7 @@ def trace_all(tracer: Tracer, desk: CaseTracer, wanted: Iterable[Coordinates]) -
     ]
 
 
-def _with_desk(found: Trace, desk: CaseTracer, flow: str, topic_id: str) -> Told:
+def _with_desk(found: Trace, desk: CaseTracer, flow: str, topic_id: str) -> TracedRecord:
     """Where the flow says that the record failed, the desk says where it is."""
     cases = desk.of_record(flow, found.stage, topic_id, found.partition, found.offset)
     if not cases or found.place is not RecordPlace.FAILED:
@@ -158,11 +161,8 @@ def _with_desk(found: Trace, desk: CaseTracer, flow: str, topic_id: str) -> Told
     return replace(found, place=last.place or found.place, now=last.now), cases
 
 
-FORGOTTEN = ""  # stands for the batch of what was deleted
-
-
 class DeskPlaceSource:
-    """Fits `Places`."""
+    """Says where the failed records of a flow are: the `PlaceSource` of the audit."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -213,11 +213,8 @@ class DeskPlaceSource:
         return int(tx.rows(self._sql[query], {"flow": flow})[0][0])
 
 
-UPLOAD = "upload"  # the header that has the id of a record's upload
-
-
 class UploadReplays:
-    """Asks the cases of a flow. What the desk has not read yet may become one."""
+    """Says whether records of an upload may still come back. What the desk has not read yet may become a case."""
 
     def __init__(self, database: Database, log: Callable[[], Log]) -> None:
         self._database = database
@@ -230,9 +227,7 @@ class UploadReplays:
         """Whether a lane has some, or they are out, or nobody can tell yet."""
         header = orjson.dumps((UPLOAD, upload)).decode()
         with self._database.read() as tx:
-            declared = {
-                each.flow: each.error_topic for each in self._policies.latest(tx) if each.origin is PolicyOrigin.CODE
-            }
+            declared = self._policies.error_topics(tx)
             read = {
                 each.partition: each.position
                 for each in self._positions.of_flow(tx, flow)
@@ -251,7 +246,7 @@ class UploadReplays:
 
 
 class DeskMetrics:
-    """Asked anew each time; what it costs does not depend on how many cases there are."""
+    """Counts cases and late lanes, read anew each time; the cost does not depend on the number of cases."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

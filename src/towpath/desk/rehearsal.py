@@ -1,7 +1,7 @@
-"""Rehearsal: what would become of the cases of a group if they were replayed now, without side effects.
+"""Rehearsal: what would happen to the cases of a group if they were replayed now, without side effects.
 
-The flow that is given runs on the records of the cases, on Spark. No sink is touched, no topic, position or row is
-written. What a sink would refuse cannot be seen, and is told as such.
+The given flow runs on the records of the cases, on Spark. No sink is touched; no topic, position or row is written.
+What a sink would refuse cannot be seen, and the result says so.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MOST_CASES = 100_000
 
 
 class RehearsalVerdict(StrEnum):
-    """What would become of a case."""
+    """What would happen to a case."""
 
     LOADS = "would load"
     FILTERED = "would be filtered"
@@ -62,7 +62,7 @@ class Example:
 
 @dataclass(slots=True)
 class Rehearsed:
-    """What was found. `passing` are the cases as they were when they were tried."""
+    """The result of a rehearsal. `passing` are the cases as they were when they were tried."""
 
     group: int
     flow: str
@@ -224,7 +224,7 @@ class Rehearsal:
         if body is None:
             return "its body is not kept any more"
         try:
-            value = body.value if body.blob is None else self._read_blob(body.blob)
+            value = body.read(self._read_blob)
             error = Record("", 0, 0, 0, case.key, value, body.headers)
             back = reentry_record(error, case.id, case.next_attempt)
         except (OSError, KeyError) as problem:

@@ -1,9 +1,9 @@
-"""Rehearsals that are asked for where no Spark is, such as over HTTP: named work in the queue, with a result.
+"""Rehearsals requested where no Spark runs, such as over HTTP: work in the queue, with a result.
 
-A rehearsal imports code of the user's and starts Spark, and the next one may be of another version of the same module.
-So each has a process of its own, one after the other: a spawner, which any `towpath desk run` hosts, runs
-`towpath desk rehearse-asked` for each message. What was asked is the message, how far that is says the message's state,
-and the result is its answer; they are deleted as all messages are.
+A rehearsal imports user code and starts Spark, and the next one may need another version of the same module. So each
+runs in a process of its own, one after the other: a spawner, hosted by any `towpath desk run`, runs `towpath desk
+rehearse-asked` for each message. The request is the message, the progress is the message's state, and the result is
+its answer; they are deleted as all messages are.
 """
 
 from __future__ import annotations
@@ -37,66 +37,8 @@ LONGEST_NAME = 200
 REFUSED = "refused"  # in an answer: why it could not be done
 
 
-class RehearsalState(StrEnum):
-    """How far a rehearsal is: the states of its message, in the words of the desk."""
-
-    WAITING = "waiting"  # for `towpath desk run`, or for the one before it
-    RUNNING = "running"
-    FINISHED = "finished"
-    FAILED = "failed"  # the reason says why
-    ABORTED = "aborted"  # by a person, or because nobody took it in time, or because its processes died
-
-
-_STATES = {
-    MessageState.NEW: RehearsalState.WAITING,
-    MessageState.ACK: RehearsalState.RUNNING,
-    MessageState.OK: RehearsalState.FINISHED,
-    MessageState.ERR: RehearsalState.FAILED,
-    MessageState.DEAD: RehearsalState.ABORTED,
-}
-
-
-class Rehearser(Spawner):
-    """Runs flows on the records of groups of cases, without side effects."""
-
-    name = NAME
-    inbox = INBOX
-    command = (sys.executable, "-m", "towpath", "desk", "rehearse-asked")
-    retries = 1
-
-
-@dataclass(frozen=True, slots=True)
-class RehearsalRequest:
-    """What is to be tried. `code` is a name among the settings `desk.code`; None: as on the command line."""
-
-    name: str
-    group: int
-    flow: str
-    code: str | None
-    most: int
-    passes_effects: bool
-    replays: bool  # then replay those that would pass
-    who: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class RehearsalView:
-    """A rehearsal as it is now."""
-
-    seq: int
-    id: str
-    asked: RehearsalRequest
-    state: RehearsalState
-    reason: str | None
-    made_at: datetime
-    moved_at: datetime
-    percent: float | None  # while it runs
-    result: dict[str, Any] | None  # when it is finished, as long as it is kept
-
-
 class RehearsalService:
-    """Asks for rehearsals, and shows what came of them. Loads no Spark."""
+    """Requests rehearsals and shows their results. Loads no Spark."""
 
     def __init__(
         self, database: Database, settings: DeskSettings, queue: Queue, actors: Actors, event_log: EventLog
@@ -218,3 +160,61 @@ class RehearsalService:
         data = {"what": what, "rehearsal": id}
         event = Event(EventKind.CASE_GROUP_CHANGED_BY_HAND, str(group), who, why, data)
         self._event_log.record(tx, event)
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalRequest:
+    """What is to be tried. `code` is a name among the settings `desk.code`; None: as on the command line."""
+
+    name: str
+    group: int
+    flow: str
+    code: str | None
+    most: int
+    passes_effects: bool
+    replays: bool  # then replay those that would pass
+    who: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalView:
+    """A rehearsal as it is now."""
+
+    seq: int
+    id: str
+    asked: RehearsalRequest
+    state: RehearsalState
+    reason: str | None
+    made_at: datetime
+    moved_at: datetime
+    percent: float | None  # while it runs
+    result: dict[str, Any] | None  # when it is finished, as long as it is kept
+
+
+class RehearsalState(StrEnum):
+    """How far a rehearsal is: the states of its message, in the words of the desk."""
+
+    WAITING = "waiting"  # for `towpath desk run`, or for the one before it
+    RUNNING = "running"
+    FINISHED = "finished"
+    FAILED = "failed"  # the reason says why
+    ABORTED = "aborted"  # by a person, or because nobody took it in time, or because its processes died
+
+
+_STATES = {
+    MessageState.NEW: RehearsalState.WAITING,
+    MessageState.ACK: RehearsalState.RUNNING,
+    MessageState.OK: RehearsalState.FINISHED,
+    MessageState.ERR: RehearsalState.FAILED,
+    MessageState.DEAD: RehearsalState.ABORTED,
+}
+
+
+class Rehearser(Spawner):
+    """Runs flows on the records of groups of cases, without side effects."""
+
+    name = NAME
+    inbox = INBOX
+    command = (sys.executable, "-m", "towpath", "desk", "rehearse-asked")
+    retries = 1

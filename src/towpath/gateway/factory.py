@@ -1,7 +1,4 @@
-"""From settings to a gateway.
-
-From settings to the outlet, and to the services that bring uploads to their end.
-"""
+"""Makes from the settings the gateway, the outlet, and the services that bring uploads to their end."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from towpath.blocks.service import BlockService, BlockStore
+from towpath.blocks.service import BlockService
 from towpath.core.clock import Clock
 from towpath.core.events import Events
 from towpath.core.service import Service
@@ -25,7 +22,6 @@ from towpath.gateway.outlet.service import Outlet
 from towpath.gateway.outlet.store import CommittedFiles, uploads_root
 from towpath.gateway.sender_run import SenderContext
 from towpath.gateway.service import Gateway
-from towpath.gateway.uploads.store import SenderStore, UploadStore
 from towpath.gateway.uploads.streams import Streams
 from towpath.log.log import Log
 from towpath.settings import Settings
@@ -35,6 +31,8 @@ if TYPE_CHECKING:
 
 
 ROOM = 4  # JSON may need several characters for one, and names of columns stand in each record
+
+WITHOUT_FLOW = ""
 
 
 def open_gateway(
@@ -47,18 +45,13 @@ def open_gateway(
     blocks: BlockService | None = None,
 ) -> Gateway:
     """The gateway of this process; `BadSettings` when no record could hold the longest line."""
-    streams = Streams(settings.gateway)
     line_bytes, record_bytes = settings.gateway.line_bytes, settings.log.max_record_bytes
     if settings.gateway.streams and ROOM * line_bytes > record_bytes:
         raise BadSettings(
             f"gateway.line_bytes ({line_bytes}) must be at most a quarter of log.max_record_bytes ({record_bytes})"
         )
-    stores = UploadStore(database), SenderStore(database)
-    rules = blocks or BlockService(database, event_log, clock), BlockStore(database)
-    return Gateway(SenderContext(settings, database, events, log, streams, *stores, *rules), event_log, clock)
-
-
-WITHOUT_FLOW = ""
+    rules = blocks or BlockService(database, event_log, clock)
+    return Gateway(SenderContext(settings, database, events, log, blocks=rules), event_log, clock)
 
 
 def open_outlet(settings: Settings, database: Database, event_log: EventLog) -> Outlet:

@@ -1,9 +1,8 @@
 """Ends uploads that nobody goes on with, and removes what is left of those that have ended.
 
-Rules of expiry name who answers for them. Files of an upload that has ended are removed as often as some are found:
-a record that is replayed late may bring new ones.
-
-Looks after what senders leave behind that do not come back.
+Expiry rules name who answers for them. Files of an upload that has ended are removed as often as some are found: a
+record that is replayed late may bring new ones. `GatewayCaretaker` closes what senders that do not come back leave
+open.
 """
 
 from __future__ import annotations
@@ -28,14 +27,13 @@ from towpath.log.log import Log
 from towpath.settings import ExpirySettings, GatewaySettings
 
 logger = logging.getLogger(__name__)
-
 AT_ONCE = 100
 ALL_STREAMS = "*"
 ID_CHARACTERS = 36
 
 
 class UploadJanitor(Service):
-    """Any number may run; two at once only share the work."""
+    """Expires uploads and removes what is left of ended ones. Any number may run; two at once share the work."""
 
     name = "upload janitor"
 
@@ -123,7 +121,7 @@ class UploadJanitor(Service):
         return done
 
     def _is_ended(self, upload: str, *, unknown: bool = False) -> bool:
-        """What nobody knows may be somebody else's: its files are left where they are."""
+        """Whether an upload has ended. The files of an unknown one may belong to something else, and are left."""
         try:
             with self._database.read() as tx:
                 return self._uploads.read(tx, upload).is_ended
@@ -146,7 +144,7 @@ def _is_id(name: str) -> bool:
 
 
 class GatewayCaretaker(Service):
-    """Runs in every process that has opened the gateway; two at once only share the work."""
+    """Closes idle senders. Runs in every process that has opened the gateway; two at once share the work."""
 
     name = "gateway caretaker"
 

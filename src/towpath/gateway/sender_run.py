@@ -1,20 +1,13 @@
-"""One sender at work in this process: its producer, and how far it is.
+"""One sender at work in this process: its producer, and how far it is; and the slots of all senders of this process.
 
 docs/explanation/boundary.md has the numbers. What is about to go into the log is planned in the sender's row (3); in
-one transaction of the log go the records and the number of bytes that are then acknowledged (4); then the plan becomes
-what is (5). Who comes after a crash opens the producer, which settles what an older one has under way, and compares the
-log's number with the plan's (1).
+one transaction of the log go the records and the number of bytes that are then acknowledged (4); then the plan
+becomes what is (5). The process that serves the sender after a crash opens the producer, which settles what an older
+one has under way, and compares the log's number with the plan's (1).
 
-The senders that this process has at work: one request of each at a time, and what is kept open for them.
-
-What the runs of all senders share.
-
-A few at a time, in the order of arrival: none of many senders starves where there is one writer.
-
-Where the log keeps how far a sender is: a group of its own, whose position is a number of bytes.
-
-It is a position in a topic that never has a record: in the topic of the lines it would look like a reader that is
-behind, and nothing there would ever be deleted.
+The log keeps how far a sender is in a group of its own, whose position is a number of bytes. It is a position in a
+topic that never has a record: in the topic of the lines it would look like a reader that is behind, and nothing there
+would ever be deleted.
 """
 
 from __future__ import annotations
@@ -25,7 +18,6 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from functools import cached_property
 
 from towpath.blocks.rule import OPEN, BlockBarrier
@@ -48,128 +40,8 @@ from towpath.log.sqlite.log import SqliteLog
 from towpath.settings import Settings
 
 Which = tuple[str, str]  # upload and sender
-
 PATIENCE_S = 10.0  # how long a request waits for another one of its sender
 RECENT_S = 30.0  # longer than a turn of many senders takes
-
-
-class SenderSlot:
-    """One sender: who holds its lock may use its run."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.run: SenderRun | None = None
-        self.used_at = 0.0
-        self.is_gone = False
-
-    def drop(self) -> None:
-        """Let go of the run: the next one finds out from the log how far it came."""
-        run, self.run = self.run, None
-        if run is not None:
-            with suppress(LogError):  # what is committed stays, and the rest is not waited for
-                run.close()
-
-
-class SenderSlots:
-    """Slots by sender, made when first asked for, closed when nobody has used them for a while."""
-
-    def __init__(self, clock: Clock, retry_after_s: float) -> None:
-        self._clock = clock
-        self._retry_after_s = retry_after_s
-        self._lock = threading.Lock()
-        self._slots: dict[Which, SenderSlot] = {}
-
-    @contextmanager
-    def slot(self, upload: str, sender: str) -> Iterator[SenderSlot]:
-        """The slot of a sender, for one at a time; `NotYet` when another request of it takes too long."""
-        slot = self._taken((upload, sender))
-        try:
-            yield slot
-        finally:
-            slot.used_at = self._clock.monotonic()
-            slot.lock.release()
-
-    def _taken(self, which: Which) -> SenderSlot:
-        while True:
-            with self._lock:
-                slot = self._slots.setdefault(which, SenderSlot())
-            if not slot.lock.acquire(timeout=PATIENCE_S):
-                message = f"another request of sender {which[1]} is being worked on; send it again"
-                raise NotYet("busy", message, self._retry_after_s)
-            if not slot.is_gone:
-                return slot
-            slot.lock.release()
-
-    def count(self) -> int:
-        """How many send: what was taken of them last is not long ago, and they have not finished."""
-        since = self._clock.monotonic() - RECENT_S
-        with self._lock:
-            return sum(slot.run is not None and slot.used_at > since for slot in self._slots.values())
-
-    def close_idle(self, idle_s: float) -> int:
-        """Let go of those that were not used for so long; returns how many."""
-        before = self._clock.monotonic() - idle_s
-        with self._lock:
-            slots = list(self._slots.items())
-        return sum(self._close(which, slot, before) for which, slot in slots)
-
-    def _close(self, which: Which, slot: SenderSlot, before: float) -> bool:
-        if not slot.lock.acquire(blocking=False):
-            return False  # at work
-        try:
-            if slot.used_at > before or slot.is_gone:
-                return False
-            slot.is_gone = True
-            slot.drop()
-        finally:
-            slot.lock.release()
-        with self._lock:
-            self._slots.pop(which, None)
-        return True
-
-    def close(self) -> None:
-        """Let go of all, once nobody is at work with them."""
-        with self._lock:
-            slots, self._slots = self._slots, {}
-        for slot in slots.values():
-            with slot.lock:
-                slot.is_gone = True
-                slot.drop()
-
-
-class FairGate:
-    """Places that are handed on to whoever has waited longest; a lock goes to whoever is quickest."""
-
-    def __init__(self, places: int) -> None:
-        self._lock = threading.Lock()
-        self._free = places
-        self._waiting: deque[threading.Event] = deque()
-
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait for the turn, and pass it on at the end of the block."""
-        self._enter()
-        try:
-            yield
-        finally:
-            self._leave()
-
-    def _enter(self) -> None:
-        mine = threading.Event()
-        with self._lock:
-            if self._free:
-                self._free -= 1
-                return
-            self._waiting.append(mine)
-        mine.wait()
-
-    def _leave(self) -> None:
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().set()
-            else:
-                self._free += 1
-
 
 # Of one transaction. On SQLite others wait for it; a broker would rather have few large ones.
 SQLITE_LINES = 8_000
@@ -180,79 +52,18 @@ BROKER_BYTES = 32 << 20
 # up; with fifty, some would wait for the lock until they had to give up.
 AT_ONCE = 8
 
-
-@dataclass(frozen=True)
-class SenderContext:
-    """Database, log and stores of a gateway."""
-
-    settings: Settings
-    database: Database
-    events: Events
-    open_log: Callable[[], Log]
-    streams: Streams
-    uploads: UploadStore
-    senders: SenderStore
-    blocks: BlockService
-    rules: BlockStore
-    turnstile: FairGate = field(default_factory=lambda: FairGate(AT_ONCE))
-
-    @cached_property
-    def log(self) -> Log:
-        """Opened by the first who sends: uploads can be looked at where there is none."""
-        return self.open_log()
-
-    def turn(self) -> AbstractContextManager[None]:
-        """To be held while lines are taken: on SQLite by few at a time, and by none before its turn."""
-        return self.turnstile.turn() if isinstance(self.log, SqliteLog) else nullcontext()
-
-    @property
-    def most_lines(self) -> int:
-        return SQLITE_LINES if isinstance(self.log, SqliteLog) else BROKER_LINES
-
-    @property
-    def most_bytes(self) -> int:
-        return SQLITE_BYTES if isinstance(self.log, SqliteLog) else BROKER_BYTES
-
-
 TOPIC = "towpath.uploads"
 SPOT = (TOPIC, 0)
 GROUP_PREFIX = "towpath.gateway."
 
-
-def sender_group(upload: str, sender: str) -> str:
-    """The group of a sender; the janitor forgets it when the upload has ended."""
-    return shortened(f"{GROUP_PREFIX}{upload}.{sender}")
-
-
-def sender_producer(upload: str, sender: str) -> str:
-    """The producer of a sender: whoever opens it last is the one that serves it."""
-    return producer_of("gateway", upload, sender)
-
-
-def ensure_topic(log: Log, name: str, partitions: int | None = None, *, is_forever: bool = False) -> None:
-    """Make the topic if it is not there."""
-    try:
-        log.topic(name)
-    except UnknownTopic:
-        try:
-            log.create_topic(name, partitions, retention_s=FOREVER if is_forever else None)
-        except TopicExists:
-            return  # another process was faster
-
-
-def ensure_places(log: Log) -> None:
-    ensure_topic(log, TOPIC, 1, is_forever=True)
-
-
 logger = logging.getLogger(__name__)
-
 LEAST_RECORD_BYTES = 16 << 10  # a topic that does not take even this much takes nothing
 FORGOTTEN_S = 3600  # how long before its last sign the records of a plan may have gone into the log
 TRIES = 5
 
 
 class SenderRun:
-    """Given up after any failure: the next one finds out from the log how far this one came."""
+    """One sender at work. Given up after any failure: the next one finds out from the log how far this one came."""
 
     def __init__(self, parts: SenderContext, stream: Stream, upload: str, sender: str) -> None:
         self._parts = parts
@@ -478,3 +289,175 @@ def _portions(lines: Sequence[bytes], most_lines: int, most_bytes: int) -> Itera
 
 def _size(made: LineRecords) -> int:
     return sum(len(record.value or b"") for record in made.records)
+
+
+def sender_group(upload: str, sender: str) -> str:
+    """The group of a sender; the janitor forgets it when the upload has ended."""
+    return shortened(f"{GROUP_PREFIX}{upload}.{sender}")
+
+
+def sender_producer(upload: str, sender: str) -> str:
+    """The producer of a sender: whoever opens it last is the one that serves it."""
+    return producer_of("gateway", upload, sender)
+
+
+def ensure_topic(log: Log, name: str, partitions: int | None = None, *, is_forever: bool = False) -> None:
+    """Make the topic if it is not there."""
+    try:
+        log.topic(name)
+    except UnknownTopic:
+        with suppress(TopicExists):  # another process was faster
+            log.create_topic(name, partitions, retention_s=FOREVER if is_forever else None)
+
+
+class SenderSlots:
+    """Slots by sender, made when first asked for, closed when nobody has used them for a while."""
+
+    def __init__(self, clock: Clock, retry_after_s: float) -> None:
+        self._clock = clock
+        self._retry_after_s = retry_after_s
+        self._lock = threading.Lock()
+        self._slots: dict[Which, SenderSlot] = {}
+
+    @contextmanager
+    def slot(self, upload: str, sender: str) -> Iterator[SenderSlot]:
+        """The slot of a sender, for one at a time; `NotYet` when another request of it takes too long."""
+        slot = self._taken((upload, sender))
+        try:
+            yield slot
+        finally:
+            slot.used_at = self._clock.monotonic()
+            slot.lock.release()
+
+    def _taken(self, which: Which) -> SenderSlot:
+        while True:
+            with self._lock:
+                slot = self._slots.setdefault(which, SenderSlot())
+            if not slot.lock.acquire(timeout=PATIENCE_S):
+                message = f"another request of sender {which[1]} is being worked on; send it again"
+                raise NotYet("busy", message, self._retry_after_s)
+            if not slot.is_gone:
+                return slot
+            slot.lock.release()
+
+    def count(self) -> int:
+        """How many send: what was taken of them last is not long ago, and they have not finished."""
+        since = self._clock.monotonic() - RECENT_S
+        with self._lock:
+            return sum(slot.run is not None and slot.used_at > since for slot in self._slots.values())
+
+    def close_idle(self, idle_s: float) -> int:
+        """Let go of those that were not used for so long; returns how many."""
+        before = self._clock.monotonic() - idle_s
+        with self._lock:
+            slots = list(self._slots.items())
+        return sum(self._close(which, slot, before) for which, slot in slots)
+
+    def _close(self, which: Which, slot: SenderSlot, before: float) -> bool:
+        if not slot.lock.acquire(blocking=False):
+            return False  # at work
+        try:
+            if slot.used_at > before or slot.is_gone:
+                return False
+            slot.is_gone = True
+            slot.drop()
+        finally:
+            slot.lock.release()
+        with self._lock:
+            self._slots.pop(which, None)
+        return True
+
+    def close(self) -> None:
+        """Let go of all, once nobody is at work with them."""
+        with self._lock:
+            slots, self._slots = self._slots, {}
+        for slot in slots.values():
+            with slot.lock:
+                slot.is_gone = True
+                slot.drop()
+
+
+class SenderSlot:
+    """One sender: who holds its lock may use its run."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.run: SenderRun | None = None
+        self.used_at = 0.0
+        self.is_gone = False
+
+    def drop(self) -> None:
+        """Let go of the run: the next one finds out from the log how far it came."""
+        run, self.run = self.run, None
+        if run is not None:
+            with suppress(LogError):  # what is committed stays, and the rest is not waited for
+                run.close()
+
+
+class SenderContext:
+    """What the runs of all senders of a gateway share."""
+
+    def __init__(
+        self, settings: Settings, database: Database, events: Events, log: Callable[[], Log], *, blocks: BlockService
+    ) -> None:
+        self.settings = settings
+        self.database = database
+        self.events = events
+        self.streams = Streams(settings.gateway)
+        self.uploads = UploadStore(database)
+        self.senders = SenderStore(database)
+        self.blocks = blocks
+        self.rules = BlockStore(database)
+        self._open_log = log
+        self._gate = FairGate(AT_ONCE)
+
+    @cached_property
+    def log(self) -> Log:
+        """Opened by the first who sends: uploads can be looked at where there is none."""
+        return self._open_log()
+
+    def turn(self) -> AbstractContextManager[None]:
+        """To be held while lines are taken: on SQLite by few at a time, and by none before its turn."""
+        return self._gate.turn() if isinstance(self.log, SqliteLog) else nullcontext()
+
+    @property
+    def most_lines(self) -> int:
+        return SQLITE_LINES if isinstance(self.log, SqliteLog) else BROKER_LINES
+
+    @property
+    def most_bytes(self) -> int:
+        return SQLITE_BYTES if isinstance(self.log, SqliteLog) else BROKER_BYTES
+
+
+class FairGate:
+    """Places that are handed on to whoever has waited longest; a lock goes to whoever is quickest."""
+
+    def __init__(self, places: int) -> None:
+        self._lock = threading.Lock()
+        self._free = places
+        self._waiting: deque[threading.Event] = deque()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Wait for the turn, and pass it on at the end of the block."""
+        self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def _enter(self) -> None:
+        mine = threading.Event()
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return
+            self._waiting.append(mine)
+        mine.wait()
+
+    def _leave(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().set()
+            else:
+                self._free += 1

@@ -1,8 +1,7 @@
 """The gateway: what clients ask for when they send. HTTP is in `towpath.web`; here is what it means.
 
-Every act is safe to repeat, since a client that was cut off does not know whether it was done.
-
-Whether a sender has to wait: for another input of its upload, or for the flow, which has too much to read.
+Every act is safe to repeat, since a client that was cut off does not know whether it was done. `Readiness` decides
+whether a sender has to wait: for another input of its upload, or for the flow, which has too much to read.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from towpath.errors import (
 from towpath.flow.stage.store import StageRow, StageStore
 from towpath.gateway.completion.plan import PassStore
 from towpath.gateway.lines.lines import LARGEST, SHOWN_CHARACTERS, BytePosition, known_bytes
-from towpath.gateway.sender_run import SenderContext, SenderRun, SenderSlot, SenderSlots, ensure_places, ensure_topic
+from towpath.gateway.sender_run import TOPIC, SenderContext, SenderRun, SenderSlot, SenderSlots, ensure_topic
 from towpath.gateway.uploads.model import (
     ChunkReceipt,
     SenderRequest,
@@ -51,76 +50,7 @@ from towpath.gateway.uploads.streams import Stream, Streams, check_columns, chec
 
 TRUSTED_S = 1.0  # how long what was found out about a flow is believed
 
-
-class Readiness:
-    """Asked before every chunk, so what takes time is asked once a second."""
-
-    def __init__(self, parts: SenderContext, clock: Clock) -> None:
-        self._parts = parts
-        self._clock = clock
-        self._passes = PassStore(parts.database)
-        self._stages = StageStore(parts.database)
-        self._lock = threading.Lock()
-        self._behind: dict[tuple[str, str], tuple[float, int]] = {}  # by flow and topic: when asked, how many
-
-    def check(self, stream: Stream, sender: UploadSender) -> None:
-        """Raise `NotYet` when the sender has to wait."""
-        for name in stream.input(sender.input).after:
-            self._check_passed(sender, name)
-        if stream.flow:
-            self._check_behind(stream.flow, stream.input(sender.input).topic)
-
-    def _check_passed(self, sender: UploadSender, name: str) -> None:
-        with self._parts.database.read() as tx:
-            is_sent = any(each.input == name for each in self._parts.senders.of_upload(tx, sender.upload))
-            is_passed = not is_sent or self._passes.has_passed(tx, sender.upload, name)
-        if not is_passed:
-            raise self._not_yet(
-                "after", f"{sender.input} is taken when {name} of this upload is through; send it later"
-            )
-
-    def _check_behind(self, flow: str, topic: str) -> None:
-        most = self._parts.settings.gateway.behind_records
-        behind = self._known_behind(flow, topic)
-        if behind > most:
-            message = f"flow {flow} has about {behind} records of {topic} to read (gateway.behind_records is {most})"
-            raise self._not_yet("behind", f"{message}; send it later")
-
-    def _known_behind(self, flow: str, topic: str) -> int:
-        now = self._clock.monotonic()
-        with self._lock:
-            asked_at, behind = self._behind.get((flow, topic), (float("-inf"), 0))
-        if now - asked_at > TRUSTED_S:
-            behind = self._measured(flow, topic)
-            with self._lock:
-                self._behind[flow, topic] = (now, behind)
-        return behind
-
-    def _measured(self, flow: str, topic: str) -> int:
-        """How far the slowest stage is behind the end of the topic. Offsets are no counts, but near enough for this."""
-        with self._parts.database.read() as tx:
-            stages = self._stages.list(tx, flow)
-        positions = [found for stage in stages if (found := _positions(stage, topic))]
-        if not positions:
-            return 0
-        starts, ends = self._parts.log.starts(topic), self._parts.log.ends(topic)
-        return max(
-            sum(max(0, end - max(each.get(number, 0), starts.get(number, 0))) for number, end in ends.items())
-            for each in positions
-        )
-
-    def _not_yet(self, reason: str, message: str) -> NotYet:
-        return NotYet(reason, message, self._parts.settings.gateway.retry_after_s)
-
-
-def _positions(stage: StageRow, topic: str) -> dict[int, int]:
-    """Where the stage was in the topic when it last said so, by partition."""
-    partitions = stage.sample.get("partitions", ())
-    return {each["partition"]: each["position"] for each in partitions if each["topic"] == topic}
-
-
 logger = logging.getLogger(__name__)
-
 LONGEST_LABEL = 200
 SETTLED_AT_ONCE = 100
 LEAST_SHARE_BYTES = 16 << 10  # smaller chunks cost more than they bring
@@ -134,7 +64,7 @@ class Gateway:
         self._parts = parts
         self._event_log = event_log
         self._settings = parts.settings.gateway
-        self._at_work = SenderSlots(clock, self._settings.retry_after_s)
+        self._slots = SenderSlots(clock, self._settings.retry_after_s)
         self._readiness = Readiness(parts, clock)
 
     @property
@@ -174,7 +104,7 @@ class Gateway:
         return self._status(tx, upload)
 
     def _ensure_topics(self, stream: Stream, senders: Sequence[SenderRequest]) -> None:
-        ensure_places(self._parts.log)
+        ensure_topic(self._parts.log, TOPIC, 1, is_forever=True)  # where senders keep how far they are
         for name in {new.input for new in senders}:
             input = stream.input(name)
             ensure_topic(self._parts.log, input.topic, input.partitions)
@@ -282,7 +212,7 @@ class Gateway:
         waits no longer for many than for one.
         """
         most = self._settings.chunk_bytes
-        return min(most, max(most // max(1, self._at_work.count()), LEAST_SHARE_BYTES))
+        return min(most, max(most // max(1, self._slots.count()), LEAST_SHARE_BYTES))
 
     def skip(
         self,
@@ -323,7 +253,7 @@ class Gateway:
     def finish(
         self, upload: str, sender: str, *, owner: str | None, session: int, bytes: int, crc32: int
     ) -> UploadStatus:
-        """That was all, and it was so many bytes with that sum. When it was the last sender, the upload closes."""
+        """End a sender after so many bytes with that sum. With the last sender, the upload closes."""
         with self._slot(upload, sender) as slot:
             _, before = self._seen(upload, sender, owner)
             if before.is_finished:
@@ -347,12 +277,7 @@ class Gateway:
             found = senders.finish(tx, before, session, ends)
             if found is None:
                 raise NotYet("busy", f"sender {before.name} has moved on; ask again", self._settings.retry_after_s)
-            data = {
-                "bytes": found.position,
-                "lines": found.line,
-                "refused": found.refused,
-                "blocked": found.blocked,
-            }
+            data = {"bytes": found.position, "lines": found.line, "refused": found.refused, "blocked": found.blocked}
             name = f"{upload.id}/{found.name}"
             self._event_log.record(tx, Event(EventKind.SENDER_FINISHED, name, upload.owner, data=data))
             if not senders.receiving(tx, upload.id):
@@ -368,7 +293,7 @@ class Gateway:
 
     def close_idle(self) -> int:
         """Close what is kept open for senders that have not sent for a while; returns how many."""
-        return self._at_work.close_idle(self._settings.idle_s)
+        return self._slots.close_idle(self._settings.idle_s)
 
     def settle_idle(self) -> int:
         """Decide what was left under way by processes that died, for senders that do not come back; how many."""
@@ -379,7 +304,7 @@ class Gateway:
 
     def _settle(self, sender: UploadSender) -> bool:
         try:
-            with self._at_work.slot(sender.upload, sender.name) as slot:
+            with self._slots.slot(sender.upload, sender.name) as slot:
                 stream, now = self._seen(sender.upload, sender.name, None)
                 if now.plan is None:
                     return False  # whoever was at it has come to its end meanwhile
@@ -392,7 +317,7 @@ class Gateway:
 
     def close(self) -> None:
         """Let go of all producers."""
-        self._at_work.close()
+        self._slots.close()
 
     # What is there
 
@@ -411,11 +336,12 @@ class Gateway:
             return self.streams.stream(found.stream), self._parts.senders.read(tx, found.id, sender)
 
     def _sending(self, upload: str, sender: str, owner: str | None, session: int) -> tuple[Stream, UploadSender]:
-        """The same of a sender that may send in that session."""
+        """Stream and sender, checked: the sender may send in that session."""
         with self._parts.database.read() as tx:
             found = self._owned(tx, upload, owner)
             before = self._parts.senders.read(tx, found.id, sender)
-        _check_receiving(found)
+        if found.state is not UploadState.RECEIVING:
+            raise IllegalUploadMove(found.id, found.state, "send", (UploadState.RECEIVING,))
         if session != before.session:
             raise SessionReplaced(before.upload, before.name, session, before.session)
         if before.is_finished:
@@ -436,7 +362,7 @@ class Gateway:
     # Who is at work
 
     def _slot(self, upload: str, sender: str) -> AbstractContextManager[SenderSlot]:
-        return self._at_work.slot(_checked_known(upload), sender)
+        return self._slots.slot(_checked_known(upload), sender)
 
     def _run(self, slot: SenderSlot, stream: Stream, before: UploadSender) -> SenderRun:
         """The run of the slot if it is where the row is; otherwise another process, or a failure, was in between."""
@@ -475,11 +401,6 @@ def _place(sender: UploadSender) -> BytePosition:
     return BytePosition(sender.position, sender.sequence)
 
 
-def _check_receiving(upload: StoredUpload) -> None:
-    if upload.state is not UploadState.RECEIVING:
-        raise IllegalUploadMove(upload.id, upload.state, "send", (UploadState.RECEIVING,))
-
-
 def _check_sum(sender: UploadSender, bytes: int, crc32: int) -> None:
     if (bytes, crc32) != (sender.position, sender.crc32):
         raise SumDiffers(
@@ -505,3 +426,70 @@ def _checked_known(id: str) -> str:
         return str(UUID(id))
     except (ValueError, AttributeError, TypeError) as error:
         raise UnknownUpload(str(id)) from error
+
+
+class Readiness:
+    """Whether a sender has to wait. Asked before every chunk, so what takes time is looked up once a second."""
+
+    def __init__(self, parts: SenderContext, clock: Clock) -> None:
+        self._parts = parts
+        self._clock = clock
+        self._passes = PassStore(parts.database)
+        self._stages = StageStore(parts.database)
+        self._lock = threading.Lock()
+        self._behind: dict[tuple[str, str], tuple[float, int]] = {}  # by flow and topic: when asked, how many
+
+    def check(self, stream: Stream, sender: UploadSender) -> None:
+        """Raise `NotYet` when the sender has to wait."""
+        for name in stream.input(sender.input).after:
+            self._check_passed(sender, name)
+        if stream.flow:
+            self._check_behind(stream.flow, stream.input(sender.input).topic)
+
+    def _check_passed(self, sender: UploadSender, name: str) -> None:
+        with self._parts.database.read() as tx:
+            is_sent = any(each.input == name for each in self._parts.senders.of_upload(tx, sender.upload))
+            is_passed = not is_sent or self._passes.has_passed(tx, sender.upload, name)
+        if not is_passed:
+            raise self._not_yet(
+                "after", f"{sender.input} is taken when {name} of this upload is through; send it later"
+            )
+
+    def _check_behind(self, flow: str, topic: str) -> None:
+        most = self._parts.settings.gateway.behind_records
+        behind = self._known_behind(flow, topic)
+        if behind > most:
+            message = f"flow {flow} has about {behind} records of {topic} to read (gateway.behind_records is {most})"
+            raise self._not_yet("behind", f"{message}; send it later")
+
+    def _known_behind(self, flow: str, topic: str) -> int:
+        now = self._clock.monotonic()
+        with self._lock:
+            asked_at, behind = self._behind.get((flow, topic), (float("-inf"), 0))
+        if now - asked_at > TRUSTED_S:
+            behind = self._measured(flow, topic)
+            with self._lock:
+                self._behind[flow, topic] = (now, behind)
+        return behind
+
+    def _measured(self, flow: str, topic: str) -> int:
+        """How far the slowest stage is behind the end of the topic. Offsets are no counts, but near enough for this."""
+        with self._parts.database.read() as tx:
+            stages = self._stages.list(tx, flow)
+        positions = [found for stage in stages if (found := _positions(stage, topic))]
+        if not positions:
+            return 0
+        starts, ends = self._parts.log.starts(topic), self._parts.log.ends(topic)
+        return max(
+            sum(max(0, end - max(each.get(number, 0), starts.get(number, 0))) for number, end in ends.items())
+            for each in positions
+        )
+
+    def _not_yet(self, reason: str, message: str) -> NotYet:
+        return NotYet(reason, message, self._parts.settings.gateway.retry_after_s)
+
+
+def _positions(stage: StageRow, topic: str) -> dict[int, int]:
+    """Where the stage was in the topic when it last said so, by partition."""
+    partitions = stage.sample.get("partitions", ())
+    return {each["partition"]: each["position"] for each in partitions if each["topic"] == topic}

@@ -1,7 +1,4 @@
-"""What can be done to cases. The same acts serve one case, a selection, and the items of a bulk job.
-
-What a bulk job does to each of its cases, from its kind and arguments.
-"""
+"""What can be done to cases. The same actions serve one case, a selection, and the items of a bulk job."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from towpath.db import Transaction
 from towpath.desk.cases.model import GAP, LIVE, STRAY, CaseState
 from towpath.desk.cases.store import CaseStore, HistoryEntry, HistoryStore
 from towpath.desk.replay.outbox import OutboxWriter, Parking
-from towpath.desk.replay.recall import ReplayRecall, ReplayRoute, RouteSubject, Unread, way_back, way_to_source
+from towpath.desk.replay.recall import ReplayRecall, ReplayRoute, RouteSubject, Unread, route_back, route_to_source
 from towpath.errors import BadValue
 
 if TYPE_CHECKING:
@@ -28,8 +25,42 @@ _OPEN, _WAITING, _PARKED = CaseState.OPEN, CaseState.WAITING, CaseState.PARKED
 LONGEST_DELAY_S = 366 * 86400.0
 
 
+class JobKind(StrEnum):
+    """What a job does to each of its cases."""
+
+    REPLAY = "replay"  # back into the flow, now or after a delay
+    RESEND = "resend"  # to the source again, as a new record
+    ABANDON = "abandon"  # dismissed by the person who made the job
+    OPEN = "open"  # what a rule has ignored, in front of a person
+    ASSIGN = "assign"  # to a person, or to nobody
+    REGROUP = "regroup"  # into a group of their own
+    CORRECT = "correct"  # changed by a rule of learned corrections
+
+
+def make_act(parts: DeskContext, kind: JobKind, arguments: Mapping[str, Any]) -> CaseAction:
+    """Raises `BadValue` for arguments that the act does not take."""
+    match kind:
+        case JobKind.REPLAY:
+            return Replay(parts.sends, parts.edits, arguments.get("delay_s"))
+        case JobKind.RESEND:
+            return Resend(parts.sends, parts.edits)
+        case JobKind.ABANDON:
+            return Abandon(parts.cases, parts.parking)
+        case JobKind.OPEN:
+            return Open(parts.cases)
+        case JobKind.ASSIGN:
+            return Assign(parts.cases, parts.history, arguments.get("assignee"))
+        case JobKind.REGROUP:
+            return Regroup(parts.cases, parts.history, int(arguments["group"]))
+        case JobKind.CORRECT:
+            made = parts.makers.get(kind)
+            if made is None:
+                raise BadValue("nothing here knows how to apply corrections")
+            return made(arguments)
+
+
 class CaseAction(ABC):
-    """One thing that is done to cases, inside a transaction in which they are locked."""
+    """One action on cases, inside a transaction in which they are locked."""
 
     what: ClassVar[str]  # in events, past tense
     verb: ClassVar[str]
@@ -42,7 +73,7 @@ class CaseAction(ABC):
         """What the event keeps beside who and why."""
         return {}
 
-    def way(self, case: RouteSubject) -> ReplayRoute | None:
+    def route(self, case: RouteSubject) -> ReplayRoute | None:
         """Where the record has to get to for this, if anywhere."""
         return None
 
@@ -51,7 +82,7 @@ class CaseAction(ABC):
         return
 
     def unready(self, cases: Iterable[RouteSubject]) -> list[RouteSubject]:
-        """Those of which something has to be found out first that takes too long for a transaction."""
+        """The cases for which something must be found out first that takes too long for a transaction."""
         return []
 
     def get_ready(self, cases: Sequence[RouteSubject]) -> None:
@@ -62,7 +93,7 @@ class CaseAction(ABC):
         return None
 
     def held(self, tx: Transaction, ids: Sequence[str]) -> dict[str, str]:
-        """Those of some cases that are held up by something beside them, and why."""
+        """Which of some cases are held up by something other than their state, and why."""
         return {}
 
     @abstractmethod
@@ -70,7 +101,25 @@ class CaseAction(ABC):
         """Do it, with a row of history each; returns the ids of those to which it was done."""
 
 
-class Replay(CaseAction):
+class _Send(CaseAction):
+    """Sends records: these need a body, and no edit that waits for a second person."""
+
+    def __init__(self, sends: OutboxWriter, edits: EditStore) -> None:
+        self._sends = sends
+        self._edits = edits
+
+    def refusal(self, case: RouteSubject) -> str | None:
+        return refusal_without_body(case)
+
+    def held(self, tx: Transaction, ids: Sequence[str]) -> dict[str, str]:
+        return {
+            id: f"edit {edit} of it waits for a second person: let somebody agree to it, or refuse it, "
+            "and it goes out as it is (towpath desk agree, towpath desk refuse)"
+            for id, edit in self._edits.proposed_among(tx, ids).items()
+        }
+
+
+class Replay(_Send):
     """Back into the flow, now or after a delay."""
 
     what, verb = "replayed", "replay"
@@ -78,8 +127,7 @@ class Replay(CaseAction):
     def __init__(self, sends: OutboxWriter, edits: EditStore, delay_s: float | None = None) -> None:
         if delay_s is not None and not 0 < delay_s <= LONGEST_DELAY_S:
             raise BadValue(f"a delay of {delay_s:g} s: it is above 0 and at most a year")
-        self._sends = sends
-        self._edits = edits
+        super().__init__(sends, edits)
         self._delay_s = delay_s
         self.frm = frozenset({_OPEN, _WAITING}) if delay_s is None else frozenset({_OPEN})
         self.to = CaseState.REPLAYING if delay_s is None else _WAITING
@@ -88,14 +136,8 @@ class Replay(CaseAction):
     def data(self) -> dict[str, Any]:
         return {} if self._delay_s is None else {"delay_s": self._delay_s}
 
-    def way(self, case: RouteSubject) -> ReplayRoute | None:
-        return way_back(case)
-
-    def refusal(self, case: RouteSubject) -> str | None:
-        return refusal_without_body(case)
-
-    def held(self, tx: Transaction, ids: Sequence[str]) -> dict[str, str]:
-        return held_by_proposals(tx, self._edits, ids)
+    def route(self, case: RouteSubject) -> ReplayRoute | None:
+        return route_back(case)
 
     def do(self, tx: Transaction, cases: Sequence[RouteSubject], who: str, why: str) -> list[str]:
         return self._sends.replay(
@@ -103,24 +145,14 @@ class Replay(CaseAction):
         )
 
 
-class Resend(CaseAction):
+class Resend(_Send):
     """To the source again, as a new record; the case is closed when the log has it."""
 
     what, verb, to = "resent", "resend", CaseState.RESENT
     frm = frozenset({_OPEN, _WAITING})
 
-    def __init__(self, sends: OutboxWriter, edits: EditStore) -> None:
-        self._sends = sends
-        self._edits = edits
-
-    def way(self, case: RouteSubject) -> ReplayRoute | None:
-        return way_to_source(case)
-
-    def refusal(self, case: RouteSubject) -> str | None:
-        return refusal_without_body(case)
-
-    def held(self, tx: Transaction, ids: Sequence[str]) -> dict[str, str]:
-        return held_by_proposals(tx, self._edits, ids)
+    def route(self, case: RouteSubject) -> ReplayRoute | None:
+        return route_to_source(case)
 
     def do(self, tx: Transaction, cases: Sequence[RouteSubject], who: str, why: str) -> list[str]:
         return self._sends.resend(tx, cast("Sequence[Case]", cases), who=who, why=why, frm=self.frm)
@@ -132,17 +164,17 @@ class Recall(CaseAction):
     what, verb, to = "recalled", "recall", _OPEN
     frm = frozenset({_WAITING, CaseState.REPLAYING})
 
-    def __init__(self, sends: OutboxWriter, cases: CaseStore, recalling: ReplayRecall) -> None:
+    def __init__(self, sends: OutboxWriter, cases: CaseStore, recall: ReplayRecall) -> None:
         self._sends = sends
         self._cases = cases
-        self._recalling = recalling
+        self._recall = recall
         self._looked: dict[str, Unread | str] = {}
 
     def unready(self, cases: Iterable[RouteSubject]) -> list[RouteSubject]:
         return [case for case in cases if case.state is CaseState.REPLAYING and case.id not in self._looked]
 
     def get_ready(self, cases: Sequence[RouteSubject]) -> None:
-        self._looked |= self._recalling.look([case.id for case in cases]) if cases else {}
+        self._looked |= self._recall.look([case.id for case in cases]) if cases else {}
 
     def refusal(self, case: RouteSubject) -> str | None:
         if case.state is not CaseState.REPLAYING:
@@ -154,7 +186,7 @@ class Recall(CaseAction):
         waiting = [case.id for case in cases if case.state is _WAITING]
         done = self._sends.recall(tx, waiting, who=who, why=why) if waiting else []
         out = self._cases.some(tx, [case.id for case in cases if case.state is CaseState.REPLAYING])
-        unread = self._recalling.recall(tx, out, self._looked) if out else []
+        unread = self._recall.recall(tx, out, self._looked) if out else []
         return done + self._cases.move(
             tx,
             unread,
@@ -245,15 +277,6 @@ class Assign(CaseAction):
         return changed
 
 
-def held_by_proposals(tx: Transaction, edits: EditStore, ids: Sequence[str]) -> dict[str, str]:
-    """Those of which an edit waits for a second person: the record would go out without it."""
-    return {
-        id: f"edit {edit} of it waits for a second person: let somebody agree to it, or refuse it, "
-        "and it goes out as it is (towpath desk agree, towpath desk refuse)"
-        for id, edit in edits.proposed_among(tx, ids).items()
-    }
-
-
 def refusal_without_body(case: RouteSubject) -> str | None:
     """Why nothing of it can be sent, for the kinds of cases that have no record."""
     if case.kind == GAP:
@@ -263,40 +286,6 @@ def refusal_without_body(case: RouteSubject) -> str | None:
     return None
 
 
-class JobKind(StrEnum):
-    """What a job does to each of its cases."""
-
-    REPLAY = "replay"  # back into the flow, now or after a delay
-    RESEND = "resend"  # to the source again, as a new record
-    ABANDON = "abandon"  # dismissed by the person who made the job
-    OPEN = "open"  # what a rule has ignored, in front of a person
-    ASSIGN = "assign"  # to a person, or to nobody
-    REGROUP = "regroup"  # into a group of their own
-    CORRECT = "correct"  # changed by a rule of learned corrections
-
-
 def act_of(parts: DeskContext, job: BulkJob) -> CaseAction:
     """The act of a job that is in the table."""
     return make_act(parts, job.kind, job.arguments)
-
-
-def make_act(parts: DeskContext, kind: JobKind, arguments: Mapping[str, Any]) -> CaseAction:
-    """Raises `BadValue` for arguments that the act does not take."""
-    match kind:
-        case JobKind.REPLAY:
-            return Replay(parts.sends, parts.edits, arguments.get("delay_s"))
-        case JobKind.RESEND:
-            return Resend(parts.sends, parts.edits)
-        case JobKind.ABANDON:
-            return Abandon(parts.cases, parts.parking)
-        case JobKind.OPEN:
-            return Open(parts.cases)
-        case JobKind.ASSIGN:
-            return Assign(parts.cases, parts.history, arguments.get("assignee"))
-        case JobKind.REGROUP:
-            return Regroup(parts.cases, parts.history, int(arguments["group"]))
-        case JobKind.CORRECT:
-            made = parts.makers.get(kind)
-            if made is None:
-                raise BadValue("nothing here knows how to apply corrections")
-            return made(arguments)

@@ -1,8 +1,6 @@
-"""A bulk job and its items, as they were read.
+"""Bulk jobs and their items: states, moves and the tables `desk_job` and `desk_job_item`.
 
-The states of bulk jobs, of their items, and of edits. docs/reference/desk-job-states.md is held equal to this.
-
-The tables `desk_job` and `desk_job_item`.
+docs/reference/desk-job-states.md is held equal to the states here.
 """
 
 from __future__ import annotations
@@ -21,6 +19,10 @@ from towpath.desk.actions.actions import JobKind
 from towpath.desk.cases.model import CaseSelection, CaseState
 from towpath.errors import IllegalJobMove, UnknownJob
 from towpath.queue.payload import new_id
+
+_STATES = {state.value: state for state in CaseState}
+
+_ITEM = ("job_id", "number", "case_id", "state")
 
 
 class JobState(StrEnum):
@@ -47,6 +49,8 @@ MOVES: Mapping[JobState, frozenset[JobState]] = {
 }
 AT_WORK = frozenset({_J.FILLING, _J.RUNNING})
 
+_ENDS = frozenset({JobState.ABORTED, JobState.FINISHED, JobState.FAILED})
+
 
 class ItemState(StrEnum):
     """What became of one case in a job."""
@@ -62,9 +66,6 @@ ITEM_MOVES: Mapping[ItemState, frozenset[ItemState]] = {
     _I.DONE: frozenset(),
     _I.REFUSED: frozenset(),
 }
-
-
-_STATES = {state.value: state for state in CaseState}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,21 @@ class BulkJob:
         )
 
 
+class JobItem(NamedTuple):
+    """One case in a job. Its number is the number of its case, so that the oldest come first."""
+
+    number: int
+    case_id: str
+    state: ItemState
+    said: str | None = None
+    done_at: datetime | None = None
+
+    @classmethod
+    def from_row(cls, row: Row) -> JobItem:
+        number, case_id, state, said, done_at = row
+        return cls(number, case_id, ItemState(state), said, None if done_at is None else to_datetime(done_at))
+
+
 class CaseBrief(NamedTuple):
     """As much of a case as it takes to do something to it: jobs have thousands of them."""
 
@@ -146,25 +162,6 @@ class DueItem(NamedTuple):
     def from_row(cls, row: Row) -> DueItem:
         number, id, state, *rest = row
         return cls(number, id, None if state is None else CaseBrief(id, _STATES[state], *rest))
-
-
-class JobItem(NamedTuple):
-    """One case in a job. Its number is the number of its case, so that the oldest come first."""
-
-    number: int
-    case_id: str
-    state: ItemState
-    said: str | None = None
-    done_at: datetime | None = None
-
-    @classmethod
-    def from_row(cls, row: Row) -> JobItem:
-        number, case_id, state, said, done_at = row
-        return cls(number, case_id, ItemState(state), said, None if done_at is None else to_datetime(done_at))
-
-
-_ITEM = ("job_id", "number", "case_id", "state")
-_ENDS = frozenset({JobState.ABORTED, JobState.FINISHED, JobState.FAILED})
 
 
 class JobStore:
@@ -269,7 +266,7 @@ class JobStore:
         return [DueItem.from_row(row) for row in rows]
 
     def settle(self, tx: Transaction, job: BulkJob, due: Sequence[DueItem], refused: Mapping[str, str]) -> None:
-        """These, which are the next ones, are done; but not those whose cases are among the refused."""
+        """Set the results of the next items: done, except for those whose cases are refused."""
         if not due:
             return
         upto = due[-1].number

@@ -1,4 +1,4 @@
-"""Bulk jobs as persons see them: counted first, begun by name and with a reason, paused, resumed, aborted, shown."""
+"""Bulk jobs as people see them: counted first, begun with a name and a reason, paused, resumed, aborted, shown."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from towpath.actors.instance import Phase
 from towpath.core.events import Event, EventKind
 from towpath.db import Transaction
 from towpath.db.event_log import check_who, check_why, commit_by_hand
-from towpath.desk.actions import job_run as bulk_job
 from towpath.desk.actions.actions import JobKind, make_act
-from towpath.desk.actions.job_run import LAST_SEQ, BulkRun, Fill, Work, counts
+from towpath.desk.actions.job_run import LAST_SEQ, BulkRun, DeskJob, Fill, Work, counts, hosted
 from towpath.desk.actions.job_store import AT_WORK, ItemState, JobState
 from towpath.desk.actions.service import check_sees_all
 from towpath.desk.cases.model import CaseSelection, CaseState, has_hidden_search
@@ -30,7 +29,7 @@ FASTEST = 1e6
 
 @dataclass(frozen=True, slots=True)
 class JobCount:
-    """How many cases match, and the number of the newest case of all: what comes later is not meant."""
+    """How many cases match, and the number of the newest case of all: later ones are not part of the job."""
 
     cases: int
     last_seq: int
@@ -38,7 +37,7 @@ class JobCount:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job, where the cases are now to which it was done, and the first items that were refused."""
+    """A job, where its cases are now, and the first items that were refused."""
 
     job: BulkJob
     now: Mapping[CaseState, int]
@@ -46,11 +45,11 @@ class JobView:
 
 
 class JobService:
-    """One thing done to many cases."""
+    """Plans, begins, pauses, resumes, aborts and shows bulk jobs."""
 
     def __init__(self, parts: DeskContext) -> None:
         self._parts = parts
-        self._actor = bulk_job.hosted(lambda id: BulkRun(parts, id))
+        self._actor = hosted(lambda id: BulkRun(parts, id))
 
     # Making one
 
@@ -102,58 +101,35 @@ class JobService:
         counted: JobCount | None = None,
         begin: bool = False,
         masks: Masks = NO_MASKS,
+        tx: Transaction | None = None,
     ) -> BulkJob:
-        """Name it and count its cases, or take what was counted before; with `begin`, begin it as well."""
+        """Name it and count its cases, or take what was counted before; with `begin`, begin it as well.
+
+        With `tx` it is part of a change that the caller makes, and has checked.
+        """
         check_who(who)
         check_why(why)
-        self._check(kind, selection, arguments, masks)
+        if tx is None:
+            self._check(kind, selection, arguments, masks)
 
         def act(tx: Transaction) -> BulkJob:
-            return self.plan_in(
+            meant = self.meant(kind, selection, arguments)
+            found = counted or self._count(tx, meant)
+            job = self._parts.jobs.insert(
                 tx,
-                kind,
-                selection,
+                name=_check_name(f"{kind} {_described(selection)}"[:LONGEST_NAME] if name is None else name),
+                kind=kind,
+                selection=meant,
+                arguments={**(arguments or {}), LAST_SEQ: found.last_seq, "counted": found.cases},
+                rate_s=_check_rate(rate_s),
                 who=who,
                 why=why,
-                name=name,
-                rate_s=rate_s,
-                arguments=arguments,
-                counted=counted,
-                begin=begin,
+                cases=found.cases,
             )
+            self._tell(tx, job, "begun" if begin else "counted", who, why)
+            return self._begin(tx, job) if begin else job
 
-        return commit_by_hand(self._parts.database, act)
-
-    def plan_in(
-        self,
-        tx: Transaction,
-        kind: JobKind,
-        selection: CaseSelection,
-        *,
-        who: str,
-        why: str,
-        name: str | None = None,
-        rate_s: float | None = None,
-        arguments: Mapping[str, Any] | None = None,
-        counted: JobCount | None = None,
-        begin: bool = True,
-    ) -> BulkJob:
-        """The same as part of a change that somebody makes."""
-        meant = self.meant(kind, selection, arguments)
-        found = counted or self._count(tx, meant)
-        job = self._parts.jobs.insert(
-            tx,
-            name=_check_name(f"{kind} {_described(selection)}"[:LONGEST_NAME] if name is None else name),
-            kind=kind,
-            selection=meant,
-            arguments={**(arguments or {}), LAST_SEQ: found.last_seq, "counted": found.cases},
-            rate_s=_check_rate(rate_s),
-            who=who,
-            why=why,
-            cases=found.cases,
-        )
-        self._tell(tx, job, "begun" if begin else "counted", who, why)
-        return self._begin(tx, job) if begin else job
+        return commit_by_hand(self._parts.database, act) if tx is None else act(tx)
 
     def begin(self, id: str, *, who: str, why: str) -> BulkJob:
         """Begin a job that was counted."""
@@ -167,7 +143,7 @@ class JobService:
 
     def _begin(self, tx: Transaction, job: BulkJob) -> BulkJob:
         begun = self._parts.jobs.move(tx, job.id, JobState.FILLING, frm=(JobState.COUNTED,))
-        self._parts.actors.start(bulk_job.NAME, Fill(job.id, job.rate_s), instance=job.id, tx=tx)
+        self._parts.actors.start(DeskJob.name, Fill(job.id, job.rate_s), instance=job.id, tx=tx)
         return begun
 
     # What persons want of it
@@ -196,7 +172,7 @@ class JobService:
                 raise IllegalJobMove(id, job.state, "resume", allowed, number=job.seq)
             if not is_carried_out:
                 step = Fill(job.id, job.rate_s) if to is JobState.FILLING else Work(job.id, job.rate_s)
-                self._parts.actors.start(bulk_job.NAME, step, instance=job.id, tx=tx)
+                self._parts.actors.start(DeskJob.name, step, instance=job.id, tx=tx)
             self._tell(tx, job, "resumed", who, why)
             return job
 
@@ -218,7 +194,7 @@ class JobService:
 
         Asked before the job's row is locked: an actor that fails locks them in this order.
         """
-        instance = self._parts.actors.wake_in(tx, bulk_job.NAME, id)
+        instance = self._parts.actors.wake_in(tx, DeskJob.name, id)
         return instance is not None and instance.phase not in (Phase.ENDED, Phase.FAILED)
 
     # Looking
@@ -247,7 +223,7 @@ class JobService:
 
     # Carrying them out
 
-    def actor(self) -> type[bulk_job.DeskJob]:
+    def actor(self) -> type[DeskJob]:
         """What a process registers that carries out jobs, and hosts as any other actor; the same one each time."""
         return self._actor
 

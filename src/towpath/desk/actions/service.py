@@ -1,4 +1,4 @@
-"""What persons do to cases: each one transaction, with who and why, a row of history and an event."""
+"""What people do to cases: each action is one transaction, with who and why, a history row and an event."""
 
 from __future__ import annotations
 
@@ -33,20 +33,17 @@ MOST_AT_ONCE = 500  # in one transaction, which SQLite is to have done within 25
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome(Generic[S]):
-    """What came of it: the cases as they were before, and why it could not be done to others."""
+    """The cases to which it was done, as they were before, and why it could not be done to others."""
 
     done: tuple[S, ...]
     refused: Mapping[str, str]
 
 
-class ActionResult(ActionOutcome[Case]):
-    """The same for cases that a person has named."""
-
-    __slots__ = ()
+ActionResult = ActionOutcome[Case]  # of cases that a person has named
 
 
 class CaseActions:
-    """One person's work on cases. With one case what is refused is raised; with several it is told for each."""
+    """Actions of one person on cases. With one case a refusal is raised; with several it is listed for each."""
 
     def __init__(self, parts: DeskContext) -> None:
         self._parts = parts
@@ -62,8 +59,8 @@ class CaseActions:
     def recall(self, ids: Sequence[str], *, who: str, why: str) -> ActionResult:
         """Undo replays: what still waits in its lane, or lies unread in its flow's re-entry topic."""
         parts = self._parts
-        recalling = ReplayRecall(parts.database, parts.log)
-        return self._perform(Recall(parts.sends, parts.cases, recalling), ids, who, why)
+        recall = ReplayRecall(parts.database, parts.log)
+        return self._perform(Recall(parts.sends, parts.cases, recall), ids, who, why)
 
     def abandon(self, ids: Sequence[str], *, who: str, why: str) -> ActionResult:
         """Dismiss records for good; a gap is acknowledged by that."""
@@ -108,26 +105,26 @@ class CaseActions:
         wanted = list(dict.fromkeys(ids))
         if not 1 <= len(wanted) <= MOST_AT_ONCE:
             raise BadValue(f"{len(wanted)} cases: name 1 to {MOST_AT_ONCE}, or make a bulk job of it")
-        ways = self._ways(act, wanted)
+        routes = self._routes(act, wanted)
 
         def change(tx: Transaction) -> ActionResult:
-            done = perform(tx, act, wanted, self._parts.cases.lock(tx, wanted), ways, who, why)
+            done = perform(tx, act, wanted, self._parts.cases.lock(tx, wanted), routes, who, why)
             if len(wanted) == 1 and done.refused:
                 raise self._refusal(tx, act, wanted[0], done.refused[wanted[0]])
             for case in done.done:
                 self._record(tx, case.id, act.what, who, why, {"was": case.state, **act.data})
-            return ActionResult(done.done, done.refused)
+            return done
 
         return commit_by_hand(self._parts.database, change)
 
-    def _ways(self, act: CaseAction, ids: Sequence[str]) -> RouteCheck:
+    def _routes(self, act: CaseAction, ids: Sequence[str]) -> RouteCheck:
         act.check()
-        ways = RouteCheck(self._parts.database, self._parts.log)
+        routes = RouteCheck(self._parts.database, self._parts.log)
         with self._parts.database.read() as tx:
             cases = self._parts.cases.some(tx, ids)
-        ways.ask(way for case in cases.values() if (way := act.way(case)) is not None)
+        routes.ask(route for case in cases.values() if (route := act.route(case)) is not None)
         act.get_ready(act.unready(cases.values()))
-        return ways
+        return routes
 
     def _refusal(self, tx: Transaction, act: CaseAction, case_id: str, why: str) -> Refused:
         case = self._parts.cases.some(tx, [case_id]).get(case_id)
@@ -145,22 +142,22 @@ class CaseActions:
 
 
 def check_sees_all(masks: Masks) -> None:
-    """Who may not see what a rule puts into a record cannot answer for it."""
+    """A person who may not see what a rule puts into a record cannot answer for it."""
     if masks:
         raise FieldsMasked("some fields are masked for you, so that you cannot have records corrected")
 
 
 def perform(
-    tx: Transaction, act: CaseAction, ids: Sequence[str], found: Mapping[str, S], ways: RouteCheck, who: str, why: str
+    tx: Transaction, act: CaseAction, ids: Sequence[str], found: Mapping[str, S], routes: RouteCheck, who: str, why: str
 ) -> ActionOutcome[S]:
-    """Do it to those that allow it; the ways must have been asked for.
+    """Do it to those that allow it; the routes must have been asked for.
 
     A case that is not locked may have moved on since it was read: then it is left alone, and refused.
     """
     refused = {id: "there is no such case any more" for id in ids if id not in found}
     able = []
     for case in (found[id] for id in ids if id in found):
-        why_not = _why_not(act, case, ways)
+        why_not = _why_not(act, case, routes)
         if why_not is None:
             able.append(case)
         else:
@@ -174,13 +171,13 @@ def perform(
     return ActionOutcome(done, refused)
 
 
-def _why_not(act: CaseAction, case: RouteSubject, ways: RouteCheck) -> str | None:
+def _why_not(act: CaseAction, case: RouteSubject, routes: RouteCheck) -> str | None:
     if case.state not in act.frm:
         first = _what_first(act, case.state)
         only = f"it is {case.state}; {act.verb} is possible only from {' or '.join(sorted(act.frm))}"
         return f"{only}; {first}" if first else only
-    way = act.way(case)
-    return act.refusal(case) or (None if way is None else ways.refusal(way))
+    route = act.route(case)
+    return act.refusal(case) or (None if route is None else routes.refusal(route))
 
 
 def _what_first(act: CaseAction, state: CaseState) -> str:

@@ -1,1 +1,1 @@
-"""Cases, their store, pages, history and bodies."""
+"""Cases: model, store with history, pages and bodies."""

@@ -1,4 +1,4 @@
-"""Bodies that are too large for a row: files, named by what is in them."""
+"""Bodies that are too large for a row: files named by the hash of their content."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 LOCK = ".lock"
 
 
+def blobs_of(settings: Settings) -> Blobs:
+    """Where the desk keeps large bodies."""
+    return Blobs(Path(settings.desk.directory).absolute() / "bodies")
+
+
 class Blobs:
-    """One directory.
+    """One directory of body files.
 
     A file is on the disk before the row that names it is committed, and goes after the last such row has gone. Both
     happen under a lock of the directory, so that nobody sweeps up what another is about to name.
@@ -102,8 +107,3 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def blobs_of(settings: Settings) -> Blobs:
-    """Where the desk keeps large bodies."""
-    return Blobs(Path(settings.desk.directory).absolute() / "bodies")

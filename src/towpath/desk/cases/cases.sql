@@ -221,8 +221,8 @@ select id, state from desk_case where id $among_ids and state $among_states orde
 -- name: move_cases
 -- Cases go to a state. A row for each that was in the one from which they go, with what tallies and keys need.
 update desk_case
-set state = :to, ticket = ticket + :ticket, lane = :lane, due_at = :due_at, behind = :behind,
-    give_backs = give_backs + :gives_back, rule = coalesce(:rule, rule), edit = coalesce(:edit, edit), moved_at = :now,
+set state = :to, ticket = ticket + :ticket, lane = :lane, due_at = :due_at, behind = null,
+    give_backs = give_backs + :gives_back, rule = coalesce(:rule, rule), moved_at = :now,
     settled_at = case when :settles = 1 then :now end, settled_by = :settled_by, settled_why = :settled_why
 where id $among_ids and state $among_states
 returning id, group_id, flow, stage, key_hash;

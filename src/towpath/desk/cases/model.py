@@ -1,20 +1,13 @@
-"""A case: one record that has failed, or one gap, from the first failure until it is settled.
+"""A case: one record that failed, or one gap, from its first failure until it is settled.
 
-Ids of cases: in the order of time, and the same however often a failure is told.
-
-One failure of a case.
-
-The states of a case and the moves between them. docs/reference/desk-states.md is held equal to this.
-
-Which cases are meant: the filter of a list, and what a bulk job is for.
-
-Searching what a person may see: what is hidden must not be found out by asking for it. Pure.
+Here are the states and moves (docs/reference/desk-states.md is held equal to them), the rows of cases, failures and
+bodies, the ids, and `CaseSelection`, which says which cases a list or a bulk job is about. Pure.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -27,83 +20,9 @@ from towpath.log.record import Headers, decode_headers
 
 _LARGEST_MS = (1 << 48) - 1
 
+ERROR, GAP, STRAY = "error", "gap", "stray"  # kinds
 
-def case_id(timestamp_ms: int, *parts: object) -> str:
-    """48 bits of the record's time, then bits of a hash of what makes the failure that one: laid out as a UUID.
-
-    For an error: the stage, the hash of the batch, and where that has read the record. A batch that is cut off after it
-    has told its errors tells them again, under the same hash.
-    """
-    return case_id_of(timestamp_ms, joined(*parts))
-
-
-def joined(*parts: object) -> str:
-    """The parts as one text, which is a part itself of a longer one."""
-    return "\0".join(map(str, parts))
-
-
-def case_id_of(timestamp_ms: int, parts: str) -> str:
-    """The same for parts that are joined: who makes many ids joins once what they have in common."""
-    digest = hashlib.sha256(parts.encode("utf-8", "replace")).hexdigest()
-    time = f"{min(max(timestamp_ms, 0), _LARGEST_MS):012x}"
-    variant = "89ab"[int(digest[3], 16) & 3]
-    return f"{time[:8]}-{time[8:]}-8{digest[:3]}-{variant}{digest[4:7]}-{digest[7:19]}"
-
-
-class NewAttempt(NamedTuple):
-    """A failure of a known case that is not in the table yet; the time is in microseconds."""
-
-    case_id: str
-    attempt: int
-    group_id: int
-    fingerprint: str
-    code: int
-    step: str
-    exception: str
-    message: str
-    output: str | None
-    trace_id: str | None
-    hash: str
-    version: str
-    process: str
-    error_topic: str
-    error_partition: int
-    error_offset: int
-    failed_at: int
-
-    @property
-    def row(self) -> tuple[Any, ...]:
-        """As a row of attempts."""
-        return (*self[:2], *self[4:8], self.hash, *self[13:], self.trace_id, self.version, self.process)
-
-    @property
-    def failure(self) -> tuple[Any, ...]:
-        """What its case is to say of its last failure."""
-        return (self.case_id, *self[2:9], *self[13:])
-
-
-@dataclass(frozen=True, slots=True)
-class PastAttempt:
-    """A failure as its row has it, with its trace."""
-
-    attempt: int
-    code: int
-    step: str
-    exception: str
-    message: str
-    trace: str
-    hash: str
-    version: str
-    process: str
-    error_topic: str
-    error_partition: int
-    error_offset: int
-    failed_at: datetime
-
-    @classmethod
-    def from_row(cls, row: Row) -> PastAttempt:
-        values = [*row[:-1], to_datetime(row[-1])]
-        return cls(*values)
+_TIMES = ("since", "until")
 
 
 class CaseState(StrEnum):
@@ -137,9 +56,6 @@ MOVES: Mapping[CaseState, frozenset[CaseState]] = {
 }
 FIRST = frozenset({_S.WAITING, _S.PARKED, _S.OPEN, _S.REPLAYING, _S.IGNORED})  # in which a case may begin
 LIVE = frozenset(state for state, targets in MOVES.items() if targets)
-
-
-ERROR, GAP, STRAY = "error", "gap", "stray"  # kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +180,65 @@ class Body(NamedTuple):
         value, blob, headers, edit = row
         return cls(value, blob, decode_headers(headers), edit)
 
+    def read(self, blob: Callable[[str], bytes]) -> bytes | None:
+        """The bytes, wherever they are; `blob` reads a file by its name, and raises `OSError` when that is gone."""
+        return self.value if self.blob is None else blob(self.blob)
 
-def _time(micros: int | None) -> datetime | None:
-    return None if micros is None else to_datetime(micros)
+
+@dataclass(frozen=True, slots=True)
+class PastAttempt:
+    """A failure as its row has it, with its trace."""
+
+    attempt: int
+    code: int
+    step: str
+    exception: str
+    message: str
+    trace: str
+    hash: str
+    version: str
+    process: str
+    error_topic: str
+    error_partition: int
+    error_offset: int
+    failed_at: datetime
+
+    @classmethod
+    def from_row(cls, row: Row) -> PastAttempt:
+        values = [*row[:-1], to_datetime(row[-1])]
+        return cls(*values)
 
 
-_TIMES = ("since", "until")
+class NewAttempt(NamedTuple):
+    """A failure of a known case that is not in the table yet; the time is in microseconds."""
+
+    case_id: str
+    attempt: int
+    group_id: int
+    fingerprint: str
+    code: int
+    step: str
+    exception: str
+    message: str
+    output: str | None
+    trace_id: str | None
+    hash: str
+    version: str
+    process: str
+    error_topic: str
+    error_partition: int
+    error_offset: int
+    failed_at: int
+
+    @property
+    def row(self) -> tuple[Any, ...]:
+        """As a row of attempts."""
+        return (*self[:2], *self[4:8], self.hash, *self[13:], self.trace_id, self.version, self.process)
+
+    @property
+    def failure(self) -> tuple[Any, ...]:
+        """What its case is to say of its last failure."""
+        return (self.case_id, *self[2:9], *self[13:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,13 +268,8 @@ class CaseSelection:
         if self.text == "" or self.body == "":
             raise BadValue("an empty text is found everywhere: leave it away")
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether nothing narrows it."""
-        return self == CaseSelection()
-
     def within(self, **narrower: Any) -> CaseSelection:
-        """The same with more said."""
+        """The selection with more conditions."""
         return replace(self, **narrower)
 
     def to_json(self) -> dict[str, Any]:
@@ -320,6 +284,44 @@ class CaseSelection:
         if unknown:
             raise BadValue(f"cases cannot be selected by {unknown[0]!r}")
         return cls(**{name: _read(name, value) for name, value in data.items()})
+
+
+def has_hidden_search(selection: CaseSelection) -> bool:
+    """Whether it looks into bodies or messages, where hidden fields are."""
+    return selection.body is not None or selection.text is not None
+
+
+def matches(selection: CaseSelection, message: str, value: bytes | None) -> bool:
+    """Whether what is left after hiding still has what was searched for."""
+    if selection.text is not None and selection.text not in message:
+        return False
+    return selection.body is None or (value is not None and selection.body.encode() in value)
+
+
+def case_id(timestamp_ms: int, *parts: object) -> str:
+    """48 bits of the record's time, then bits of a hash of what makes the failure that one: laid out as a UUID.
+
+    For an error: the stage, the hash of the batch, and where that has read the record. A batch that is cut off after it
+    has told its errors tells them again, under the same hash.
+    """
+    return case_id_of(timestamp_ms, joined(*parts))
+
+
+def case_id_of(timestamp_ms: int, parts: str) -> str:
+    """The id for parts that are joined already: many ids have most parts in common."""
+    digest = hashlib.sha256(parts.encode("utf-8", "replace")).hexdigest()
+    time = f"{min(max(timestamp_ms, 0), _LARGEST_MS):012x}"
+    variant = "89ab"[int(digest[3], 16) & 3]
+    return f"{time[:8]}-{time[8:]}-8{digest[:3]}-{variant}{digest[4:7]}-{digest[7:19]}"
+
+
+def joined(*parts: object) -> str:
+    """The parts as one text, which is a part itself of a longer one."""
+    return "\0".join(map(str, parts))
+
+
+def _time(micros: int | None) -> datetime | None:
+    return None if micros is None else to_datetime(micros)
 
 
 def _plain(value: Any) -> Any:
@@ -339,15 +341,3 @@ def _read(name: str, value: Any) -> Any:
         return tuple(value) if name == "ids" else value
     except (TypeError, ValueError) as error:
         raise BadValue(f"{name}: {value!r} is not what cases can be selected by") from error
-
-
-def has_hidden_search(selection: CaseSelection) -> bool:
-    """Whether it looks into bodies or messages, where hidden fields are."""
-    return selection.body is not None or selection.text is not None
-
-
-def matches(selection: CaseSelection, message: str, value: bytes | None) -> bool:
-    """Whether what is left after hiding still has what was searched for."""
-    if selection.text is not None and selection.text not in message:
-        return False
-    return selection.body is None or (value is not None and selection.body.encode() in value)

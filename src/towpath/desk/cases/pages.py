@@ -1,8 +1,7 @@
-"""Lists of cases, fast however many there are.
+"""Lists and counts of cases that stay fast however many cases there are.
 
-An index gives the cases of each flow or group in each state in order; these are merged.
-
-The table `desk_tally`: how many cases each group has in each state, kept in step with the cases.
+An index gives the cases of each flow or group in each state in order; these are merged. The table `desk_tally` counts
+the cases of each group in each state and is kept in step with them.
 """
 
 from __future__ import annotations
@@ -23,57 +22,26 @@ from towpath.desk.cases.model import Case, CaseSelection, CaseState
 Tally = Counter[CaseState]
 Changes = Counter[tuple[int, CaseState]]  # by group and state
 
-
-class TallyStore:
-    """Reads and changes tallies inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.desk.cases", "tallies", database.dialect)
-
-    def add(self, tx: Transaction, changes: Mapping[tuple[int, CaseState], int]) -> None:
-        """Groups have so many more or fewer; in one order, so that two never wait for each other in a circle."""
-        wanted = sorted((key, more) for key, more in changes.items() if more)
-        if not wanted:
-            return
-        groups, states = zip(*(key for key, _ in wanted), strict=True)
-        named = {"groups": json.dumps(sorted({*groups})), "states": json.dumps(sorted({*states}))}
-        there = {(group, state) for group, state in tx.rows(self._sql["lock_tallies"], named)}
-        if missing := [key for key, _ in wanted if key not in there]:
-            tx.run(self._sql["make_tallies"], {"rows": json.dumps(missing)})
-        rows = [(group, state, more) for (group, state), more in wanted]
-        tx.run(self._sql["add_to_tallies"], {"rows": json.dumps(rows)})
-
-    def of(self, tx: Transaction, groups: Collection[int]) -> dict[int, Tally]:
-        """By group; one that has no cases is not in it."""
-        found: dict[int, Tally] = defaultdict(Counter)
-        for group, state, cases in tx.rows(self._sql["tallies"], {"groups": json.dumps(sorted(groups))}):
-            if cases:
-                found[group][CaseState(state)] = cases
-        return dict(found)
-
-    def count(self, tx: Transaction, flow: str | None, states: Collection[CaseState]) -> int:
-        """How many cases a flow, or all of them, have in some states."""
-        params = {"flow": flow, "states": json.dumps(sorted(states))}
-        return int(tx.rows(self._sql["count_by_tallies"], params)[0][0])
-
-
 LAST_SEQ = (1 << 63) - 1
 MOST_GROUPS = 64  # that are read one by one; with more, their flows are read and what does not fit is passed over
 NO_END = 1 << 62
-
+# How the names of queries begin: for what an index gives, and for what is filtered.
+_PAGE, _KEYS = ("page", "found"), ("keys", "found_keys")
 Stream = tuple[str, dict[str, Any]]  # the end of a query's name, and what it is given
 
 
 class CasePages:
     """Reads pages and counts inside a transaction that the caller opens."""
 
-    def __init__(self, database: Database, sql: Queries) -> None:
-        self._sql = sql
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = Queries("towpath.desk.cases", "cases", database.dialect)
         self._groups = Queries("towpath.desk.groups", "groups", database.dialect)
         self._tallies = TallyStore(database)
 
-    def page(self, tx: Transaction, selection: CaseSelection, limit: int, before: int | None) -> list[Case]:
-        return [Case.from_row(row) for row in self._newest(tx, selection, limit, before, "page", "found")]
+    def page(self, tx: Transaction, selection: CaseSelection, limit: int, before: int | None = None) -> list[Case]:
+        """The newest first; `before` is the `seq` of the last one of the page before."""
+        return [Case.from_row(row) for row in self._merged(tx, selection, _bounds(limit, before), _PAGE)]
 
     def search(
         self, tx: Transaction, selection: CaseSelection, limit: int, before: int | None, look_s: float
@@ -84,7 +52,7 @@ class CasePages:
 
         def read(below: int, floor: int, most: int) -> list[Case]:
             bounds = {"before": below, "floor": floor, "limit": most}
-            return [Case.from_row(row) for row in self._merged(tx, selection, bounds, "page", "found")]
+            return [Case.from_row(row) for row in self._merged(tx, selection, bounds, _PAGE)]
 
         def newest_below(below: int) -> int | None:
             newest: int | None = tx.rows(self._sql["newest_below"], {"below": below})[0][0]
@@ -94,43 +62,36 @@ class CasePages:
 
     def keys(self, tx: Transaction, selection: CaseSelection, limit: int, before: int | None) -> list[Row]:
         """Only number and id of each: to write down which they are."""
-        return self._newest(tx, selection, limit, before, "keys", "found_keys")
+        return self._merged(tx, selection, _bounds(limit, before), _KEYS)
 
     def newer(self, tx: Transaction, selection: CaseSelection, limit: int, after: int) -> list[Case]:
         """What comes after a number, the oldest first."""
         given = {**_filters(selection), "after": after, "limit": limit}
-        streams = list(self._streams(tx, selection))
-        tx.run(self._sql["read_in_order"], {})
-        pages = [tx.rows(self._sql[f"newer_{end}"], {**given, **which}) for end, which in streams]
-        tx.run(self._sql["read_as_usual"], {})
+        pages = self._pages(tx, selection, "newer", given)
         return [Case.from_row(row) for row in islice(merge(*pages, key=lambda row: int(row[0])), limit)]
 
-    def _newest(
-        self, tx: Transaction, selection: CaseSelection, limit: int, before: int | None, plain: str, found: str
-    ) -> list[Row]:
-        """`plain` and `found` are how the names of queries begin: for what an index gives, and for what is filtered."""
-        bounds = {"before": LAST_SEQ if before is None else before, "floor": 0, "limit": limit}
-        return self._merged(tx, selection, bounds, plain, found)
-
     def _merged(
-        self, tx: Transaction, selection: CaseSelection, bounds: dict[str, Any], plain: str, found: str
+        self, tx: Transaction, selection: CaseSelection, bounds: dict[str, Any], queries: tuple[str, str]
     ) -> list[Row]:
-        pages = [page for page in self._pages(tx, selection, bounds, plain, found) if page]
-        if len(pages) == 1:
-            return pages[0]
-        return list(islice(merge(*pages, key=lambda row: -int(row[0])), bounds["limit"]))
+        plain, found = queries
+        if _is_plain(selection):
+            pages = self._pages(tx, selection, plain, bounds)
+        else:
+            pages = self._pages(tx, selection, found, {**bounds, **_filters(selection)})
+        if len(full := [page for page in pages if page]) == 1:
+            return full[0]
+        return list(islice(merge(*full, key=lambda row: -int(row[0])), bounds["limit"]))
 
-    def _pages(
-        self, tx: Transaction, selection: CaseSelection, bounds: dict[str, Any], plain: str, found: str
-    ) -> list[list[Row]]:
+    def _pages(self, tx: Transaction, selection: CaseSelection, query: str, given: dict[str, Any]) -> list[list[Row]]:
+        """The rows of each stream; `query` is how the name of the query begins."""
         streams = list(self._streams(tx, selection))
-        name, all_given = (plain, bounds) if _is_plain(selection) else (found, {**bounds, **_filters(selection)})
         tx.run(self._sql["read_in_order"], {})
-        pages = [tx.rows(self._sql[f"{name}_{end}"], {**all_given, **given}) for end, given in streams]
+        pages = [tx.rows(self._sql[f"{query}_{end}"], {**given, **which}) for end, which in streams]
         tx.run(self._sql["read_as_usual"], {})
         return pages
 
-    def count(self, tx: Transaction, selection: CaseSelection, most: int | None) -> int:
+    def count(self, tx: Transaction, selection: CaseSelection, most: int | None = None) -> int:
+        """How many there are; with `most`, that number stands for it and everything above."""
         if _is_tallied(selection):
             found = self._tallies.count(tx, selection.flow, _states(selection))
             return found if most is None else min(found, most)
@@ -173,6 +134,43 @@ class CasePages:
 
     def _flows(self, tx: Transaction) -> list[str]:
         return [flow for (flow,) in tx.rows(self._sql["flows_with_cases"], {})]
+
+
+class TallyStore:
+    """Reads and changes tallies inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.desk.cases", "tallies", database.dialect)
+
+    def add(self, tx: Transaction, changes: Mapping[tuple[int, CaseState], int]) -> None:
+        """Groups have so many more or fewer; in one order, so that two never wait for each other in a circle."""
+        wanted = sorted((key, more) for key, more in changes.items() if more)
+        if not wanted:
+            return
+        groups, states = zip(*(key for key, _ in wanted), strict=True)
+        named = {"groups": json.dumps(sorted({*groups})), "states": json.dumps(sorted({*states}))}
+        there = {(group, state) for group, state in tx.rows(self._sql["lock_tallies"], named)}
+        if missing := [key for key, _ in wanted if key not in there]:
+            tx.run(self._sql["make_tallies"], {"rows": json.dumps(missing)})
+        rows = [(group, state, more) for (group, state), more in wanted]
+        tx.run(self._sql["add_to_tallies"], {"rows": json.dumps(rows)})
+
+    def of(self, tx: Transaction, groups: Collection[int]) -> dict[int, Tally]:
+        """By group; one that has no cases is not in it."""
+        found: dict[int, Tally] = defaultdict(Counter)
+        for group, state, cases in tx.rows(self._sql["tallies"], {"groups": json.dumps(sorted(groups))}):
+            if cases:
+                found[group][CaseState(state)] = cases
+        return dict(found)
+
+    def count(self, tx: Transaction, flow: str | None, states: Collection[CaseState]) -> int:
+        """How many cases a flow, or all of them, have in some states."""
+        params = {"flow": flow, "states": json.dumps(sorted(states))}
+        return int(tx.rows(self._sql["count_by_tallies"], params)[0][0])
+
+
+def _bounds(limit: int, before: int | None) -> dict[str, Any]:
+    return {"before": LAST_SEQ if before is None else before, "floor": 0, "limit": limit}
 
 
 def _states(selection: CaseSelection) -> list[CaseState]:

@@ -1,8 +1,7 @@
-"""The tables `desk_case`, `desk_body` and `desk_attempt`: cases come in and move here, and tallies keep step.
+"""The tables of cases: `desk_case`, `desk_body`, `desk_attempt`, `desk_trace` and `desk_history`.
 
-The tables `desk_attempt` and `desk_trace`: every failure of every case. Rows are added with their cases.
-
-The `desk_history` table: what persons and rules have done to cases and groups, and why.
+`CaseStore` inserts and moves cases and keeps tallies, history and held keys in step; `AttemptStore` keeps every
+failure of every case; `HistoryStore` keeps what people and rules did to cases and groups, and why.
 """
 
 from __future__ import annotations
@@ -18,136 +17,12 @@ from typing import Any
 from towpath.core.clock import to_datetime
 from towpath.db import Database, Queries, Transaction
 from towpath.db.database import Row, storable
-from towpath.db.paging import SearchPage
-from towpath.desk.cases.model import LIVE, MOVES, Body, Case, CaseSelection, CaseState, NewAttempt, NewCase, PastAttempt
-from towpath.desk.cases.pages import CasePages, Changes, TallyStore
-from towpath.errors import IllegalCaseMove, UnknownCase
+from towpath.desk.cases.model import LIVE, MOVES, Body, Case, CaseState, NewAttempt, NewCase, PastAttempt
+from towpath.desk.cases.pages import CasePages, Changes
+from towpath.errors import UnknownCase
 from towpath.flow.delivery.ledger import HeldKeys
 
-
-class AttemptStore:
-    """Reads attempts inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.desk.cases", "attempts", database.dialect)
-
-    def of_case(self, tx: Transaction, case_id: str) -> list[PastAttempt]:
-        """The first one first."""
-        return [PastAttempt.from_row(row) for row in tx.rows(self._sql["attempts_of"], {"case": case_id})]
-
-    def batches_of(self, tx: Transaction, case_ids: Collection[str]) -> set[tuple[str, str]]:
-        """Case and hash of each failure of these."""
-        if not case_ids:
-            return set()
-        return {(str(id), hash) for id, hash in tx.rows(self._sql["batches_of"], _ids(case_ids))}
-
-    def there(self, tx: Transaction, case_ids: Collection[str]) -> set[str]:
-        """Those of these ids that cases have."""
-        return {str(id) for (id,) in tx.rows(self._sql["there"], _ids(case_ids))} if case_ids else set()
-
-    def keep_traces(self, tx: Transaction, traces: Mapping[str, str]) -> None:
-        """By id."""
-        if traces:
-            tx.run(self._sql["keep_traces"], {"rows": json.dumps(sorted(traces.items()))})
-
-    def set_headers(self, tx: Transaction, headers: Mapping[str, str]) -> None:
-        """What cases go back with, by id: outputs may have more of a record by now."""
-        if headers:
-            tx.run(self._sql["set_headers"], {"rows": json.dumps(sorted(headers.items()))})
-
-
-def _ids(case_ids: Collection[str]) -> dict[str, str]:
-    return {"ids": json.dumps(list(case_ids))}
-
-
 _COLUMNS = ("case_id", "group_id", "what", "who", "why", "data", "at")
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """One thing that was done: to a case or to a group."""
-
-    what: str
-    who: str
-    why: str
-    case_id: str | None = None
-    group_id: int | None = None
-    data: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryRow:
-    """An entry as the table has it."""
-
-    seq: int
-    what: str
-    who: str
-    why: str
-    data: dict[str, Any]
-    at: datetime
-
-
-class HistoryStore:
-    """Writes and reads history inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._sql = Queries("towpath.desk.cases", "history", database.dialect)
-
-    def add(self, tx: Transaction, entries: Iterable[HistoryEntry]) -> None:
-        """Write them down, in the transaction that does what they tell of."""
-        now = self._database.now()
-        plain = _Plain()
-        rows = [
-            (each.case_id, each.group_id, each.what, plain.text(each.who), plain.text(each.why), plain.json(each), now)
-            for each in entries
-        ]
-        if rows:
-            tx.insert_many("desk_history", _COLUMNS, rows)
-
-    def add_same(self, tx: Transaction, entry: HistoryEntry, case_ids: Collection[str]) -> None:
-        """The same for each of many cases."""
-        plain = _Plain()
-        told = {"what": entry.what, "who": plain.text(entry.who), "why": plain.text(entry.why)}
-        given = {"ids": json.dumps(list(case_ids)), "data": plain.json(entry), **told}
-        tx.run(self._sql["add_same"], given)
-
-    def of_case(self, tx: Transaction, case_id: str) -> list[HistoryRow]:
-        """Oldest first."""
-        return [_done(row) for row in tx.rows(self._sql["history_of_case"], {"case": case_id})]
-
-    def of_group(self, tx: Transaction, group_id: int, limit: int = 200) -> list[HistoryRow]:
-        """The newest of them, oldest first."""
-        rows = tx.rows(self._sql["history_of_group"], {"group": group_id, "limit": limit})
-        return [_done(row) for row in reversed(rows)]
-
-
-class _Plain:
-    """What is the same for thousands of cases is made storable once."""
-
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
-        self._data: dict[tuple[tuple[str, Any], ...], str] = {}
-
-    def text(self, text: str) -> str:
-        if text not in self._texts:
-            self._texts[text] = storable(text)
-        return self._texts[text]
-
-    def json(self, entry: HistoryEntry) -> str:
-        try:
-            key = tuple(entry.data.items())
-            if key not in self._data:
-                self._data[key] = json.dumps(dict(entry.data), default=str)
-            return self._data[key]
-        except TypeError:  # a list in it
-            return json.dumps(dict(entry.data), default=str)
-
-
-def _done(row: tuple[Any, ...]) -> HistoryRow:
-    seq, what, who, why, data, at = row
-    return HistoryRow(seq, what, who, why, json.loads(data), to_datetime(at))
-
 
 # In the order of `NewCase`, which comes by the thousand: rows are made of slices.
 _CASE = (
@@ -165,19 +40,14 @@ _ATTEMPT = (
 _DONE = frozenset({CaseState.RESOLVED, CaseState.ABANDONED, CaseState.RESENT, CaseState.IGNORED})
 _PREFIX = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 _UUID = "00000000-0000-0000-0000-000000000000"
-
 Due = tuple[int, int]  # when a case is due, in microseconds, and its number
 
 
-class CaseStore:
-    """Reads and moves cases inside a transaction that the caller opens."""
+class CaseStore(CasePages):
+    """Reads and moves cases inside a transaction that the caller opens; pages and counts are those of `CasePages`."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self._sql = Queries("towpath.desk.cases", "cases", database.dialect)
-        self._pages = CasePages(database, self._sql)
-        self._tallies = TallyStore(database)
-        self._attempts = AttemptStore(database)
+        super().__init__(database)
         self._history = HistoryStore(database)
         self._keys = HeldKeys(database)
 
@@ -231,31 +101,17 @@ class CaseStore:
         return Case.from_row(rows[0])
 
     def some(self, tx: Transaction, ids: Collection[str]) -> dict[str, Case]:
-        """Those of them that are there, as they are."""
+        """The cases of these ids, as far as they exist."""
         return self._some(tx, "read_cases", ids)
 
     def lock(self, tx: Transaction, ids: Collection[str]) -> dict[str, Case]:
-        """Those of them that are there, which nobody else changes until the transaction ends."""
+        """The cases of these ids, as far as they exist, locked until the transaction ends."""
         return self._some(tx, "lock_cases", ids)
 
     def of_input(self, tx: Transaction, topic_id: str, partition: int, offset: int) -> list[Case]:
         """What the record at that place has become, the oldest case first."""
         place = {"topic_id": topic_id, "partition": partition, "offset": offset}
         return [Case.from_row(row) for row in tx.rows(self._sql["cases_of_input"], place)]
-
-    def page(self, tx: Transaction, selection: CaseSelection, limit: int, before: int | None = None) -> list[Case]:
-        """The newest first; `before` is the `seq` of the last one of the page before."""
-        return self._pages.page(tx, selection, limit, before)
-
-    def search(
-        self, tx: Transaction, selection: CaseSelection, limit: int, before: int | None, look_s: float
-    ) -> SearchPage[Case]:
-        """The same, as many as are found in a moment: a page may be short and have a `next`."""
-        return self._pages.search(tx, selection, limit, before, look_s)
-
-    def newer(self, tx: Transaction, selection: CaseSelection, limit: int, after: int) -> list[Case]:
-        """What comes after a number, the oldest first."""
-        return self._pages.newer(tx, selection, limit, after)
 
     def waiting_in(self, tx: Transaction, flow: str, lane: int, limit: int, after: Due) -> list[Case]:
         """What waits in a lane, by when it is due; `after` is that time and the number of the last one shown before."""
@@ -265,18 +121,6 @@ class CaseStore:
     def parked_behind(self, tx: Transaction, id: str, limit: int) -> list[Case]:
         """What waits for this case to be settled."""
         return [Case.from_row(row) for row in tx.rows(self._sql["parked_behind"], {"id": id, "limit": limit})]
-
-    def keys(self, tx: Transaction, selection: CaseSelection, limit: int, before: int) -> list[Row]:
-        """As `page`, but only `seq` and id of each."""
-        return self._pages.keys(tx, selection, limit, before)
-
-    def count(self, tx: Transaction, selection: CaseSelection, most: int | None = None) -> int:
-        """How many there are; with `most`, that number stands for it and everything above."""
-        return self._pages.count(tx, selection, most)
-
-    def attempts(self, tx: Transaction, id: str) -> list[PastAttempt]:
-        """All its failures with their traces, the first one first."""
-        return self._attempts.of_case(tx, id)
 
     def bodies(self, tx: Transaction, ids: Collection[str]) -> dict[str, Body]:
         """What goes out of these cases: of each the edit that it is set to, or the record's own."""
@@ -300,9 +144,7 @@ class CaseStore:
         ticket: bool = False,
         lane: int | None = None,
         due_at: int | None = None,
-        behind: str | None = None,
         rule: str | None = None,
-        edit: int | None = None,
         what: str | None = None,
         gives_back: bool = False,
     ) -> list[str]:
@@ -314,8 +156,8 @@ class CaseStore:
         """
         sources = sorted({state for state in map(CaseState, MOVES if frm is None else frm) if to in MOVES[state]})
         values = {
-            **{"to": to, "ticket": int(ticket), "lane": lane, "due_at": due_at, "behind": behind},
-            **{"rule": rule, "edit": edit, "settles": int(to.is_settled), "gives_back": int(gives_back)},
+            **{"to": to, "ticket": int(ticket), "lane": lane, "due_at": due_at, "rule": rule},
+            **{"settles": int(to.is_settled), "gives_back": int(gives_back)},
             **_settled(to, who, why),
         }
         moved: dict[CaseState, list[Row]] = {}
@@ -353,28 +195,20 @@ class CaseStore:
         self._tallies.add(tx, changes)
         return ids
 
-    def move_one(self, tx: Transaction, id: str, to: CaseState, **how: Any) -> Case:
-        """As `move` for one; raises `UnknownCase` or `IllegalCaseMove`."""
-        if not self.move(tx, [id], to, **how):
-            case = self.read(tx, id)
-            allowed = (state for state in MOVES if to in MOVES[state])
-            raise IllegalCaseMove(id, case.state, to, allowed, number=case.seq)
-        return self.read(tx, id)
-
-    def raise_tickets(self, tx: Transaction, ids: Collection[str], *, frm: Collection[CaseState] = LIVE) -> list[str]:
+    def raise_tickets(self, tx: Transaction, ids: Collection[str]) -> list[str]:
         """What was sent of these does not count any more; they stay where they are."""
-        return self._ids(tx, "raise_tickets", ids, frm)
+        return self._live(tx, "raise_tickets", ids)
 
     def assign(self, tx: Transaction, ids: Collection[str], assignee: str | None) -> list[str]:
-        """Who is to look at them; returns those that are not settled."""
-        return self._ids(tx, "assign_cases", ids, LIVE, assignee=assignee)
+        """Assign cases to a person, or to nobody; returns those that are not settled."""
+        return self._live(tx, "assign_cases", ids, assignee=assignee)
 
     def set_edit(self, tx: Transaction, id: str, edit: int, *, frm_edit: int) -> bool:
         """Another edit goes out next; false when the case had another one already, or is settled."""
         return bool(tx.rows(self._sql["set_edit"], {"id": id, "edit": edit, "from_edit": frm_edit, **_states(LIVE)}))
 
     def regroup(self, tx: Transaction, ids: Collection[str], group: int) -> list[str]:
-        """They belong to another group from now on; returns those that did not before."""
+        """Put cases into another group; returns those that were not in it before."""
         before = {id: case for id, case in self.lock(tx, ids).items() if case.group_id != group}
         if before:
             tx.rows(self._sql["regroup_cases"], {"ids": _json(before), "group": group})
@@ -388,12 +222,11 @@ class CaseStore:
         if ids:
             tx.run(self._sql["let_go"], {"ids": _json(ids)})
 
-    def _ids(
-        self, tx: Transaction, query: str, ids: Collection[str], frm: Collection[CaseState], **params: Any
-    ) -> list[str]:
+    def _live(self, tx: Transaction, query: str, ids: Collection[str], **params: Any) -> list[str]:
+        """Change those of them that are not settled; returns these."""
         if not ids:
             return []
-        return [str(id) for (id,) in tx.rows(self._sql[query], {"ids": _json(ids), **_states(frm), **params})]
+        return [str(id) for (id,) in tx.rows(self._sql[query], {"ids": _json(ids), **_states(LIVE), **params})]
 
     def _some(self, tx: Transaction, query: str, ids: Collection[str]) -> dict[str, Case]:
         if not ids:
@@ -448,3 +281,124 @@ def _states(states: Collection[CaseState]) -> dict[str, str]:
 
 def _json(ids: Iterable[str]) -> str:
     return json.dumps(list(ids))
+
+
+class AttemptStore:
+    """Reads attempts inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.desk.cases", "attempts", database.dialect)
+
+    def of_case(self, tx: Transaction, case_id: str) -> list[PastAttempt]:
+        """The first one first."""
+        return [PastAttempt.from_row(row) for row in tx.rows(self._sql["attempts_of"], {"case": case_id})]
+
+    def batches_of(self, tx: Transaction, case_ids: Collection[str]) -> set[tuple[str, str]]:
+        """Case and hash of each failure of these."""
+        if not case_ids:
+            return set()
+        return {(str(id), hash) for id, hash in tx.rows(self._sql["batches_of"], _ids(case_ids))}
+
+    def there(self, tx: Transaction, case_ids: Collection[str]) -> set[str]:
+        """Which of these ids belong to a case."""
+        return {str(id) for (id,) in tx.rows(self._sql["there"], _ids(case_ids))} if case_ids else set()
+
+    def keep_traces(self, tx: Transaction, traces: Mapping[str, str]) -> None:
+        """By id."""
+        if traces:
+            tx.run(self._sql["keep_traces"], {"rows": json.dumps(sorted(traces.items()))})
+
+    def set_headers(self, tx: Transaction, headers: Mapping[str, str]) -> None:
+        """What cases go back with, by id: outputs may have more of a record by now."""
+        if headers:
+            tx.run(self._sql["set_headers"], {"rows": json.dumps(sorted(headers.items()))})
+
+
+def _ids(case_ids: Collection[str]) -> dict[str, str]:
+    return {"ids": json.dumps(list(case_ids))}
+
+
+class HistoryStore:
+    """Writes and reads history inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = Queries("towpath.desk.cases", "history", database.dialect)
+
+    def add(self, tx: Transaction, entries: Iterable[HistoryEntry]) -> None:
+        """Write them down, in the transaction that does what they tell of."""
+        now = self._database.now()
+        plain = _Plain()
+        rows = [
+            (each.case_id, each.group_id, each.what, plain.text(each.who), plain.text(each.why), plain.json(each), now)
+            for each in entries
+        ]
+        if rows:
+            tx.insert_many("desk_history", _COLUMNS, rows)
+
+    def add_same(self, tx: Transaction, entry: HistoryEntry, case_ids: Collection[str]) -> None:
+        """Add the same entry for each of many cases."""
+        plain = _Plain()
+        told = {"what": entry.what, "who": plain.text(entry.who), "why": plain.text(entry.why)}
+        given = {"ids": json.dumps(list(case_ids)), "data": plain.json(entry), **told}
+        tx.run(self._sql["add_same"], given)
+
+    def of_case(self, tx: Transaction, case_id: str) -> list[HistoryRow]:
+        """Oldest first."""
+        return [_done(row) for row in tx.rows(self._sql["history_of_case"], {"case": case_id})]
+
+    def of_group(self, tx: Transaction, group_id: int, limit: int = 200) -> list[HistoryRow]:
+        """The newest of them, oldest first."""
+        rows = tx.rows(self._sql["history_of_group"], {"group": group_id, "limit": limit})
+        return [_done(row) for row in reversed(rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One thing that was done: to a case or to a group."""
+
+    what: str
+    who: str
+    why: str
+    case_id: str | None = None
+    group_id: int | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """An entry as the table has it."""
+
+    seq: int
+    what: str
+    who: str
+    why: str
+    data: dict[str, Any]
+    at: datetime
+
+
+class _Plain:
+    """What is the same for thousands of cases is made storable once."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._data: dict[tuple[tuple[str, Any], ...], str] = {}
+
+    def text(self, text: str) -> str:
+        if text not in self._texts:
+            self._texts[text] = storable(text)
+        return self._texts[text]
+
+    def json(self, entry: HistoryEntry) -> str:
+        try:
+            key = tuple(entry.data.items())
+            if key not in self._data:
+                self._data[key] = json.dumps(dict(entry.data), default=str)
+            return self._data[key]
+        except TypeError:  # a list in it
+            return json.dumps(dict(entry.data), default=str)
+
+
+def _done(row: tuple[Any, ...]) -> HistoryRow:
+    seq, what, who, why, data, at = row
+    return HistoryRow(seq, what, who, why, json.loads(data), to_datetime(at))

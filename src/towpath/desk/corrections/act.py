@@ -1,9 +1,7 @@
-"""Cases that are corrected because a person asks for it: one, a selection, or the items of a bulk job.
+"""Makes corrections: on demand (`CorrectAction`), and during intake where a policy says so (`LearnedAutoEditor`).
 
-What would be changed is found out before the transaction, since that takes longer than one may last. A case that has
-changed since is left as it is.
-
-Corrections that are made while error records are taken in, for flows whose policy says so.
+On demand, what would be changed is found out before the transaction, since that takes longer than one may last. A
+case that has changed since is left as it is.
 """
 
 from __future__ import annotations
@@ -23,10 +21,10 @@ from towpath.desk.corrections.knowledge import Knowledge, KnowledgeCache
 from towpath.desk.corrections.model import CorrectionRule, Doubt, RuleState, token
 from towpath.desk.corrections.proposer import Correction, correction
 from towpath.desk.corrections.store import RuleStore, Touch, TouchedStore
-from towpath.desk.edits import CHANGES, EditState
+from towpath.desk.edits import CHANGES, EditState, EditStore
 from towpath.desk.policies.rules import HEADER, AutoEdit, RuleEdit, marked
 from towpath.desk.replay.outbox import OutboxWriter
-from towpath.desk.replay.recall import ReplayRoute, RouteSubject, way_back
+from towpath.desk.replay.recall import ReplayRoute, RouteSubject, route_back
 from towpath.errors import BadValue, Refused
 from towpath.flow.records.reentry import CORRECTED
 from towpath.log.record import encode_headers
@@ -37,81 +35,9 @@ if TYPE_CHECKING:
     from towpath.flow.failures import RecordFailure
 
 
-class LearnedAutoEditor:
-    """What intake asks, inside of its transaction. So what is known is read by another thread, with its own."""
-
-    def __init__(self, database: Database) -> None:
-        self._knowing = KnowledgeCache(database)
-        self._touched = TouchedStore(database)
-        self._reader = ThreadPoolExecutor(1, "corrections")
-
-    def automatic(self, flow: str, stage: str, value: bytes, failure: RecordFailure) -> AutoEdit | None:
-        """The correction that is sure enough to be made without a person; None: there is none."""
-        knowledge = self._known(flow)
-        found = None if knowledge is None else correction(knowledge, value, failure.message)
-        if found is None or isinstance(found, Doubt):
-            return None
-        return mended_by(found)
-
-    def made(self, tx: Transaction, made: Sequence[RuleEdit]) -> None:
-        """Write down what was touched, in the transaction that writes the edits."""
-        self._touched.add(tx, (touch for each in made for touch in touches_of(each)))
-
-    def _known(self, flow: str) -> Knowledge | None:
-        """What is known for a flow, not more than a second old; None: nothing may be done without asking."""
-        if self._knowing.is_fresh(flow):
-            return self._knowing.for_automatic(flow)
-        return self._reader.submit(self._knowing.for_automatic, flow).result()
-
-
-def mended_by(found: Correction) -> AutoEdit:
-    """A correction as the body that goes out next."""
-    why = "; ".join(change.text for change in found.changes)
-    data = {HEADER: found.header, "changes": [change.to_json() for change in found.changes]}
-    return AutoEdit(found.value, found.who, why, data)
-
-
-def touches_of(made: RuleEdit) -> Iterable[Touch]:
-    """Which fields were changed by it."""
-    for each in made.mended.data.get("changes", ()):
-        before, after = token(each["before"]), token(each["after"]) or "null"
-        yield Touch(made.case_id, made.edit, each["field"], each["rule"], before, after, made.attempts)
-
-
 PORTION = 100  # bodies that are read at once
 MOST_AT_ONCE = 500  # cases that are changed in one transaction, which SQLite is to have done within 250 ms
 _EDIT = ("case_id", "edit", "value", "state", "who", "why", "made_at", "decided_by", "decided_at")
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectionPlan:
-    """What would be done to a case, as it was when that was found out."""
-
-    case: Case
-    headers: str
-    correction: Correction
-
-    def is_still(self, now: Case) -> bool:
-        then = self.case
-        return (now.state, now.attempts, now.edit, now.ticket) == (then.state, then.attempts, then.edit, then.ticket)
-
-
-def correct_maker(settings: DeskSettings, database: Database, read_blob: Callable[[str], bytes]) -> Maker:
-    """What makes the act of a bulk job of the kind `correct`."""
-    knowing = KnowledgeCache(database)
-
-    def make(arguments: Mapping[str, Any]) -> CaseAction:
-        rule = arguments.get("rule")
-        return CorrectAction(
-            settings,
-            database,
-            knowing,
-            read_blob,
-            None if rule is None else int(rule),
-            replays=bool(arguments.get("replays", True)),
-        )
-
-    return make
 
 
 class CorrectAction(CaseAction):
@@ -125,20 +51,21 @@ class CorrectAction(CaseAction):
         self,
         settings: DeskSettings,
         database: Database,
-        knowing: KnowledgeCache,
+        cache: KnowledgeCache,
         read_blob: Callable[[str], bytes],
         rule: int | None,
         *,
         replays: bool,
     ) -> None:
         self._database = database
-        self._knowing = knowing
+        self._cache = cache
         self._read_blob = read_blob
         self._rule = rule
         self._replays = replays
         self._cases = CaseStore(database)
         self._attempts = AttemptStore(database)
         self._touched = TouchedStore(database)
+        self._edits = EditStore(database)
         self._history = HistoryStore(database)
         self._sends = OutboxWriter(database)
         self._sql = Queries("towpath.desk.corrections", "suggestions", database.dialect)
@@ -162,8 +89,8 @@ class CorrectAction(CaseAction):
     def data(self) -> dict[str, Any]:
         return {"rule": self._rule, "replays": self._replays}
 
-    def way(self, case: RouteSubject) -> ReplayRoute | None:
-        return way_back(case) if self._replays else None
+    def route(self, case: RouteSubject) -> ReplayRoute | None:
+        return route_back(case) if self._replays else None
 
     # Before the transaction
 
@@ -180,14 +107,12 @@ class CorrectAction(CaseAction):
             ids = [case.id for case in cases[begin : begin + PORTION]]
             with self._database.read() as tx:
                 whole, bodies = self._cases.some(tx, ids), self._cases.bodies(tx, ids)
-                proposed, kept = self._among(tx, "proposed_among", ids), self._among(tx, "kept_among", ids)
+                proposed = self._edits.proposed_among(tx, ids)
+                kept = {str(id) for (id,) in tx.rows(self._sql["kept_among"], {"ids": json.dumps(ids)})}
             for id in ids:
                 self._found[id] = "it is gone"
             for id, case in whole.items():
                 self._found[id] = self._look(case, bodies.get(id), id in proposed, id in kept)
-
-    def _among(self, tx: Transaction, query: str, ids: Sequence[str]) -> set[str]:
-        return {str(id) for (id,) in tx.rows(self._sql[query], {"ids": json.dumps(ids)})}
 
     def _look(self, case: Case, body: Body | None, is_proposed: bool, is_kept: bool) -> CorrectionPlan | str:
         if body is None:
@@ -199,7 +124,7 @@ class CorrectAction(CaseAction):
         if any(name == CORRECTED for name, _ in body.headers):
             return "a rule has changed it before, and it has failed again"
         try:
-            value = (body.value or b"") if body.blob is None else self._read_blob(body.blob)
+            value = body.read(self._read_blob) or b""
         except OSError:
             return "its body is in a file that is not to be had here"
         found = correction(self._knowledge(case.flow), value, case.message)
@@ -210,7 +135,7 @@ class CorrectAction(CaseAction):
         return CorrectionPlan(case, encode_headers(body.headers) or "[]", found)
 
     def _knowledge(self, flow: str) -> Knowledge:
-        known = self._knowing.of(flow)
+        known = self._cache.of(flow)
         if self._named is None or self._named.flow != flow:
             return known
         return known.with_rules([replace(self._named, state=RuleState.ON)])
@@ -268,6 +193,37 @@ class CorrectAction(CaseAction):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class CorrectionPlan:
+    """What would be done to a case, as it was when that was found out."""
+
+    case: Case
+    headers: str
+    correction: Correction
+
+    def is_still(self, now: Case) -> bool:
+        then = self.case
+        return (now.state, now.attempts, now.edit, now.ticket) == (then.state, then.attempts, then.edit, then.ticket)
+
+
+def correct_maker(settings: DeskSettings, database: Database, read_blob: Callable[[str], bytes]) -> Maker:
+    """What makes the act of a bulk job of the kind `correct`."""
+    cache = KnowledgeCache(database)
+
+    def make(arguments: Mapping[str, Any]) -> CaseAction:
+        rule = arguments.get("rule")
+        return CorrectAction(
+            settings,
+            database,
+            cache,
+            read_blob,
+            None if rule is None else int(rule),
+            replays=bool(arguments.get("replays", True)),
+        )
+
+    return make
+
+
 def _edit_row(made: RuleEdit, moment: int) -> tuple[Any, ...]:
     mended = made.mended
     who, why = storable(mended.who), storable(mended.why)
@@ -277,3 +233,44 @@ def _edit_row(made: RuleEdit, moment: int) -> tuple[Any, ...]:
 def _said(made: RuleEdit, found: Correction) -> dict[str, Any]:
     changes = [[each.field, token(each.before), token(each.after)] for each in found.changes]
     return {"edit": made.edit, "by": made.mended.who, CHANGES: changes}
+
+
+class LearnedAutoEditor:
+    """Corrects records during intake, inside its transaction. So a thread of its own reads what is known."""
+
+    def __init__(self, database: Database) -> None:
+        self._cache = KnowledgeCache(database)
+        self._touched = TouchedStore(database)
+        self._reader = ThreadPoolExecutor(1, "corrections")
+
+    def automatic(self, flow: str, stage: str, value: bytes, failure: RecordFailure) -> AutoEdit | None:
+        """The correction that is sure enough to be made without a person; None: there is none."""
+        knowledge = self._known(flow)
+        found = None if knowledge is None else correction(knowledge, value, failure.message)
+        if found is None or isinstance(found, Doubt):
+            return None
+        return mended_by(found)
+
+    def made(self, tx: Transaction, made: Sequence[RuleEdit]) -> None:
+        """Write down what was touched, in the transaction that writes the edits."""
+        self._touched.add(tx, (touch for each in made for touch in touches_of(each)))
+
+    def _known(self, flow: str) -> Knowledge | None:
+        """What is known for a flow, not more than a second old; None: nothing may be done without asking."""
+        if self._cache.is_fresh(flow):
+            return self._cache.for_automatic(flow)
+        return self._reader.submit(self._cache.for_automatic, flow).result()
+
+
+def mended_by(found: Correction) -> AutoEdit:
+    """A correction as the body that goes out next."""
+    why = "; ".join(change.text for change in found.changes)
+    data = {HEADER: found.header, "changes": [change.to_json() for change in found.changes]}
+    return AutoEdit(found.value, found.who, why, data)
+
+
+def touches_of(made: RuleEdit) -> Iterable[Touch]:
+    """Which fields were changed by it."""
+    for each in made.mended.data.get("changes", ()):
+        before, after = token(each["before"]), token(each["after"]) or "null"
+        yield Touch(made.case_id, made.edit, each["field"], each["rule"], before, after, made.attempts)

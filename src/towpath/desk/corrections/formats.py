@@ -1,9 +1,4 @@
-"""Numbers as people write them, and all values that one text may mean.
-
-Dates in the layouts that people write, and all days that one text may mean.
-
-Typing slips: how many of them lie between two texts, and which known values a text may have been meant to be.
-"""
+"""How people write numbers and dates, what one text may mean, and typing slips between two texts. Pure."""
 
 from __future__ import annotations
 
@@ -16,14 +11,44 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 
 TEXT_CHARACTERS = 40
-
 # A sign or word of a currency or unit may stand on one side.
-_TEXT = re.compile(
+_AMOUNT = re.compile(
     r"(?P<before>[€$£¥]|[A-Z]{3})?\s*(?P<sign>[-+−])?\s*(?P<digits>\d[\d.,'   ]*)\s*(?P<after>[€$£¥%]|[A-Za-z]{1,3})?",
     re.ASCII,
 )
 _PLAIN = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-_GROUPS = " '  "  # which only divide thousands
+
+# Years that a record may be about. What is outside is some other number.
+FIRST_YEAR, LAST_YEAR = 1900, 2099
+_DATE = re.compile(
+    r"(?P<a>\d{1,4})(?P<s>[-/. ])(?P<b>\d{1,2}|[A-Za-z]{3,9})(?P=s)(?P<c>\d{1,4})(?P<t>[T ]\d{2}:\d{2}\S*)?",
+    re.ASCII,
+)
+_TIGHT = re.compile(r"\d{8}", re.ASCII)
+_DIGIT = re.compile(r"\d")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# Where year, month and day stand.
+_ORDERS = {"ymd": (0, 1, 2), "dmy": (2, 1, 0), "mdy": (2, 0, 1)}
+
+ONE_SLIP_FROM = 4  # characters that a value must have before one slip in it is believed
+TWO_SLIPS_FROM = 8
+_NO_DIGIT = re.compile(r"\D+")
+_LOOSE = re.compile(r"[\s_\-./]+")
+
+
+@lru_cache(maxsize=8192)
+def amounts(text: str) -> tuple[Amount, ...]:
+    """All ways to read a text as a number; none if it is not one."""
+    text = text.strip()
+    if len(text) > TEXT_CHARACTERS:
+        return ()
+    found = _AMOUNT.fullmatch(text)
+    if not found or (found["before"] and found["after"]):
+        return ()
+    has_word = bool(found["before"] or found["after"])
+    sign = -1 if found["sign"] in ("-", "−") else 1
+    values = dict.fromkeys(_read_digits(found["digits"].strip()))
+    return tuple(Amount(sign * value, mark, has_word) for value, mark in values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +64,7 @@ class Amount:
         return max(0, -int(self.value.as_tuple().exponent))
 
 
-@lru_cache(maxsize=8192)
-def amounts(text: str) -> tuple[Amount, ...]:
-    """All ways to read a text as a number; none if it is not one."""
-    text = text.strip()
-    if len(text) > TEXT_CHARACTERS:
-        return ()
-    found = _TEXT.fullmatch(text)
-    if not found or (found["before"] and found["after"]):
-        return ()
-    has_word = bool(found["before"] or found["after"])
-    sign = -1 if found["sign"] in ("-", "−") else 1
-    values = dict.fromkeys(_read(found["digits"].strip()))
-    return tuple(Amount(sign * value, mark, has_word) for value, mark in values)
-
-
-def _read(digits: str) -> Iterator[tuple[Decimal, str]]:
+def _read_digits(digits: str) -> Iterator[tuple[Decimal, str]]:
     for mark in (".", ",", ""):
         whole, found, decimals = digits.rpartition(mark) if mark else (digits, "", "")
         if mark and (not found or not decimals.isdigit() or mark in whole):
@@ -93,18 +103,26 @@ def decimal_of(value: object) -> Decimal | None:
         return None
 
 
-# Years that a record may be about. What is outside is some other number.
-FIRST_YEAR, LAST_YEAR = 1900, 2099
+@lru_cache(maxsize=8192)
+def readings(text: str) -> tuple[DateReading, ...]:
+    """All ways to read a text as a day; none if it is no date."""
+    text = text.strip()
+    if len(text) > TEXT_CHARACTERS:
+        return ()
+    if _TIGHT.fullmatch(text):
+        return tuple(_read_tight(text))
+    found = _DATE.fullmatch(text)
+    return tuple(_read_parts(found)) if found else ()
 
-_TEXT_of_dates = re.compile(
-    r"(?P<a>\d{1,4})(?P<s>[-/. ])(?P<b>\d{1,2}|[A-Za-z]{3,9})(?P=s)(?P<c>\d{1,4})(?P<t>[T ]\d{2}:\d{2}\S*)?",
-    re.ASCII,
-)
-_TIGHT = re.compile(r"\d{8}", re.ASCII)
-_DIGIT = re.compile(r"\d")
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-# Where year, month and day stand.
-_ORDERS = {"ymd": (0, 1, 2), "dmy": (2, 1, 0), "mdy": (2, 0, 1)}
+
+@dataclass(frozen=True, slots=True)
+class DateReading:
+    """One way to read a text as a day."""
+
+    day: date
+    layout: DateLayout
+    time: str = ""  # what follows the day, as it stands
+    width: str | None = None  # "padded" (01) or "bare" (1), where it shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,35 +157,13 @@ class DateLayout:
         return self.separator.join(parts[each] for each in self.order)
 
 
-@dataclass(frozen=True, slots=True)
-class DateReading:
-    """One way to read a text as a day."""
-
-    day: date
-    layout: DateLayout
-    time: str = ""  # what follows the day, as it stands
-    width: str | None = None  # "padded" (01) or "bare" (1), where it shows
-
-
-@lru_cache(maxsize=8192)
-def readings(text: str) -> tuple[DateReading, ...]:
-    """All ways to read a text as a day; none if it is no date."""
-    text = text.strip()
-    if len(text) > TEXT_CHARACTERS:
-        return ()
-    if _TIGHT.fullmatch(text):
-        return tuple(_read_tight(text))
-    found = _TEXT_of_dates.fullmatch(text)
-    return tuple(_read_of_dates(found)) if found else ()
-
-
 def _read_tight(text: str) -> Iterator[DateReading]:
     for order, parts in (("ymd", (text[:4], text[4:6], text[6:])), ("dmy", (text[4:], text[2:4], text[:2]))):
         if day := _day(*parts):
             yield DateReading(day, DateLayout(order, "", 4, "number", ""))
 
 
-def _read_of_dates(found: re.Match[str]) -> Iterator[DateReading]:
+def _read_parts(found: re.Match[str]) -> Iterator[DateReading]:
     parts, time = (found["a"], found["b"], found["c"]), found["t"] or ""
     for order, (y, m, d) in _ORDERS.items():
         year, month, day = parts[y], parts[m], parts[d]
@@ -200,13 +196,6 @@ def _day(year: str, month: str, day: str) -> date | None:
         return date(full, number, int(day)) if FIRST_YEAR <= full <= LAST_YEAR else None
     except ValueError:
         return None
-
-
-ONE_SLIP_FROM = 4  # characters that a value must have before one slip in it is believed
-TWO_SLIPS_FROM = 8
-
-_NO_DIGIT = re.compile(r"\D+")
-_LOOSE = re.compile(r"[\s_\-./]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""All that is known for one flow: its rules, and the counts that speak for them.
-
-What is known for flows, kept in memory and read again when it has changed.
-"""
+"""What is known for one flow: its rules and the counts behind them, and a cache of that for all flows."""
 
 from __future__ import annotations
 
@@ -20,8 +17,61 @@ from towpath.desk.corrections.tally import Profile, profiles_of
 
 DIRT = 20  # a value so many times less frequent than another, and a slip away from it, is that one with a slip
 SEEN_AGAIN = 3
-
 _NO_PROFILE = Profile("", 0)
+
+LOOK_S = 1.0  # between two questions whether something has changed
+
+
+class KnowledgeCache:
+    """The knowledge of all flows, kept in memory and read again when it has changed. Safe for threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._rules = RuleStore(database)
+        self._evidence = EvidenceStore(database)
+        self._lock = threading.Lock()
+        self._known: dict[str, _Known] = {}
+
+    def of(self, flow: str) -> Knowledge:
+        """What is known for a flow at this moment."""
+        with self._lock:
+            known = self._look(flow, is_needed=True)
+        assert known.knowledge is not None  # noqa: S101 - it was needed
+        return known.knowledge
+
+    def is_fresh(self, flow: str) -> bool:
+        """Whether it was looked at within the last second: then the database is not asked."""
+        known = self._known.get(flow)
+        return known is not None and time.monotonic() - known.looked_at < LOOK_S
+
+    def for_automatic(self, flow: str) -> Knowledge | None:
+        """What is known for a flow, perhaps a second old; None where no rule is on: most flows need none of it."""
+        with self._lock:
+            known = self._known[flow] if self.is_fresh(flow) else self._look(flow)
+        return known.knowledge if known.has_rules_on else None
+
+    def _look(self, flow: str, *, is_needed: bool = False) -> _Known:
+        before = self._known.get(flow)
+        with self._database.read() as tx:
+            version = self._rules.version(tx, flow)
+            is_same = before is not None and before.version == version
+            if before is not None and is_same and (before.knowledge is not None or not is_needed):
+                has_rules_on, knowledge = before.has_rules_on, before.knowledge
+            else:
+                rules = self._rules.list(tx, flow)
+                has_rules_on, knowledge = any(rule.state is RuleState.ON for rule in rules), None
+                if has_rules_on or is_needed:
+                    knowledge = Knowledge(rules, self._evidence.read(tx, flow))
+        found = self._known[flow] = _Known(version, time.monotonic(), has_rules_on, knowledge)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    version: tuple[Any, ...]
+    looked_at: float
+    has_rules_on: bool
+    knowledge: Knowledge | None  # None: nobody has asked for it
 
 
 class Knowledge:
@@ -52,11 +102,11 @@ class Knowledge:
         return self._profiles
 
     def rules_for(self, field: str, *kinds: RuleKind) -> list[CorrectionRule]:
-        """Those that may at least suggest something for a field."""
+        """The rules that may at least suggest something for a field."""
         return [rule for rule in self.rules if rule.field == field and rule.kind in kinds and rule.can_suggest]
 
     def rules_by(self, decider: str) -> list[CorrectionRule]:
-        """Those by which a field decides others."""
+        """The rules by which a field decides others."""
         return [rule for rule in self.rules if decider in rule.deciders and rule.kind is RuleKind.DECIDED]
 
     def with_rules(self, rules: Sequence[CorrectionRule]) -> Knowledge:
@@ -121,58 +171,3 @@ def _is_slip_of(text: str, wanted: str) -> bool:
         return False
     most = max(1, allowed_slips(wanted))
     return slips_between(folded(text), folded(wanted), most) <= most
-
-
-LOOK_S = 1.0  # between two questions whether something has changed
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    version: tuple[Any, ...]
-    looked_at: float
-    has_rules_on: bool
-    knowledge: Knowledge | None  # None: nobody has asked for it
-
-
-class KnowledgeCache:
-    """Used by several threads."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._rules = RuleStore(database)
-        self._evidence = EvidenceStore(database)
-        self._lock = threading.Lock()
-        self._known: dict[str, _Known] = {}
-
-    def of(self, flow: str) -> Knowledge:
-        """What is known for a flow at this moment."""
-        with self._lock:
-            known = self._look(flow, is_needed=True)
-        assert known.knowledge is not None  # noqa: S101 - it was needed
-        return known.knowledge
-
-    def is_fresh(self, flow: str) -> bool:
-        """Whether it was looked at within the last second: then the database is not asked."""
-        known = self._known.get(flow)
-        return known is not None and time.monotonic() - known.looked_at < LOOK_S
-
-    def for_automatic(self, flow: str) -> Knowledge | None:
-        """The same, perhaps a second old; None where no rule is on: most flows need nothing of this in memory."""
-        with self._lock:
-            known = self._known[flow] if self.is_fresh(flow) else self._look(flow)
-        return known.knowledge if known.has_rules_on else None
-
-    def _look(self, flow: str, *, is_needed: bool = False) -> _Known:
-        before = self._known.get(flow)
-        with self._database.read() as tx:
-            version = self._rules.version(tx, flow)
-            is_same = before is not None and before.version == version
-            if before is not None and is_same and (before.knowledge is not None or not is_needed):
-                has_rules_on, knowledge = before.has_rules_on, before.knowledge
-            else:
-                rules = self._rules.list(tx, flow)
-                has_rules_on, knowledge = any(rule.state is RuleState.ON for rule in rules), None
-                if has_rules_on or is_needed:
-                    knowledge = Knowledge(rules, self._evidence.read(tx, flow))
-        found = self._known[flow] = _Known(version, time.monotonic(), has_rules_on, knowledge)
-        return found

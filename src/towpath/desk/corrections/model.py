@@ -1,14 +1,8 @@
-"""A rule: which field may be corrected, by what, and how sure that has to be.
+"""Rules, proposals, counts, and the fields of a record. Pure.
 
-The states of a rule and the moves between them. docs/reference/correction-states.md is held equal to this.
-
-What a rule proposes for a field, and how sure that is; or why it has nothing to propose.
-
-The fields of a record by their paths, and their values as texts that can be counted.
-
-What is counted. Everything that is learned is such counts, so that they can be added up piece by piece.
-
-A new value put into the text of a record: all else stays as it was, byte for byte.
+A rule says which field may be corrected, by what, and how sure that has to be; docs/reference/correction-states.md is
+held equal to its states and moves. Everything that is learned is a `Count`, so that pieces can be added up. Fields of
+a record are known by their paths, and their values as tokens that can be counted.
 """
 
 from __future__ import annotations
@@ -23,6 +17,23 @@ from typing import Any, NamedTuple
 import orjson
 
 from towpath.flow.documents.splice import members, splice
+
+SUPPORT = 5  # records that say the same
+CONFIDENCE = 0.99
+
+PRIOR = 4.0  # records that the rule's own quality counts for
+TRACK_PRIOR = 20.0  # corrections that are taken to have been right before there were any
+
+DEPTH = 3  # objects within objects that are looked into
+FIELDS = 60  # of a record; what comes after these is not looked at
+TOKEN_BYTES = 200
+NAME_CHARACTERS = 100
+Scalar = str | int | float | bool | None
+Flat = dict[str, Scalar]  # by path, such as `address.city`
+# What people and programs write where they have nothing to write.
+_NOTHING = frozenset({"", "-", "--", "?", "n/a", "na", "nan", "nil", "none", "null", "tbd", "unknown", "undefined"})
+
+NO_DECIDER = ""
 
 
 class RuleState(StrEnum):
@@ -43,11 +54,6 @@ MOVES: Mapping[RuleState, frozenset[RuleState]] = {
 }
 
 
-SUPPORT = 5  # records that say the same
-CONFIDENCE = 0.99
-MOST_DECIDERS = 2
-
-
 class RuleKind(StrEnum):
     """Where the new value comes from."""
 
@@ -60,7 +66,7 @@ class RuleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CorrectionRule:
-    """One of a flow's. `id` 0: it was found and has not been stored."""
+    """A rule of a flow. `id` 0: it was found and is not stored yet."""
 
     flow: str
     field: str
@@ -105,25 +111,6 @@ class CorrectionRule:
                 return f"what operators put for {self.field}"
 
 
-PRIOR = 4.0  # records that the rule's own quality counts for
-TRACK_PRIOR = 20.0  # corrections that are taken to have been right before there were any
-
-
-class Doubt(StrEnum):
-    """Why nothing is done."""
-
-    NO_RULE = "no rule says anything about it"
-    NOT_ON = "the rule is not turned on"
-    FEW = "too few records say so"
-    UNSURE = "too many records say otherwise"
-    CONFLICT = "two rules say different things"
-    CONTRADICTED = "another field of the record speaks against it"
-    DIRTY = "the field that decides it is doubtful itself"
-    AMBIGUOUS = "it can be read in several ways"
-    UNCONFIRMED = "the value is a known one, and nothing confirms that it is wrong"
-    NOTHING_WRONG = "no field of it looks wrong"
-
-
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A new value for a field."""
@@ -140,26 +127,59 @@ class Proposal:
         return self.support >= self.rule.support and self.confidence >= self.rule.confidence
 
 
+class Doubt(StrEnum):
+    """Why nothing is corrected."""
+
+    NO_RULE = "no rule says anything about it"
+    NOT_ON = "the rule is not turned on"
+    FEW = "too few records say so"
+    UNSURE = "too many records say otherwise"
+    CONFLICT = "two rules say different things"
+    CONTRADICTED = "another field of the record speaks against it"
+    DIRTY = "the field that decides it is doubtful itself"
+    AMBIGUOUS = "it can be read in several ways"
+    UNCONFIRMED = "the value is a known one, and nothing confirms that it is wrong"
+    NOTHING_WRONG = "no field of it looks wrong"
+
+
 def shrunk(agreeing: float, total: float, quality: float) -> float:
     """The share that agrees, drawn to the quality of the whole rule where there are few."""
     return (agreeing + PRIOR * quality) / (total + PRIOR)
 
 
 def tracked(confidence: float, rule: CorrectionRule) -> float:
-    """The same, less what the rule has done wrong so far."""
+    """A confidence, reduced by what the rule has done wrong so far."""
     return confidence * (rule.right + TRACK_PRIOR) / (rule.right + rule.wrong + TRACK_PRIOR)
 
 
-DEPTH = 3  # objects within objects that are looked into
-FIELDS = 60  # of a record; what comes after these is not looked at
-TOKEN_BYTES = 200
-NAME_CHARACTERS = 100
+class Aspect(StrEnum):
+    """What about a field a count is of."""
 
-Scalar = str | int | float | bool | None
-Flat = dict[str, Scalar]  # by path, such as `address.city`
+    RECORDS = "records"  # that were looked at; of the field with the empty name
+    TYPE = "type"  # what it is in JSON, or `missing`
+    VALUE = "value"  # which value it has
+    LAYOUT = "layout"  # how its text is laid out, if that is a date or a number
+    WIDTH = "width"  # whether days and months have a leading zero
+    DECIMALS = "decimals"
+    SCALE = "scale"  # its power of ten
+    SIGN = "sign"  # -1 for what is below zero, 1 for all else
+    YEAR = "year"  # of a date
+    DECIDED = "decided"  # which value it has, where others have the given ones
+    MEANT = "meant"  # which value an operator has put where the given one stood
+    ORDER = "order"  # of day and month, or the mark of decimals, in texts that leave no doubt
 
-# What people and programs write where they have nothing to write.
-_NOTHING = frozenset({"", "-", "--", "?", "n/a", "na", "nan", "nil", "none", "null", "tbd", "unknown", "undefined"})
+
+class Count(NamedTuple):
+    """The name of a count. Values are tokens; `given` is what the deciding fields have, as a JSON list."""
+
+    field: str
+    aspect: str
+    deciders: str = NO_DECIDER  # their paths with a comma between them
+    given: str = ""
+    value: str = ""
+
+
+Counts = Counter[Count]
 
 
 def flattened(document: Mapping[str, Any]) -> Flat:
@@ -167,6 +187,15 @@ def flattened(document: Mapping[str, Any]) -> Flat:
     flat: Flat = {}
     _collect(document, "", DEPTH, flat)
     return flat
+
+
+def fields_of(body: bytes | None) -> Flat | None:
+    """The fields of a body; None when there is none, or when it is no JSON object."""
+    try:
+        document = None if body is None else orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    return flattened(document) if isinstance(document, dict) else None
 
 
 def _collect(document: Mapping[str, Any], before: str, depth: int, flat: Flat) -> None:
@@ -216,39 +245,6 @@ def type_of(value: Scalar) -> str:
     if isinstance(value, int):
         return "integer"
     return "number" if isinstance(value, float) else "string"
-
-
-NO_DECIDER = ""
-
-
-class Aspect(StrEnum):
-    """What about a field a count is of."""
-
-    RECORDS = "records"  # that were looked at; of the field with the empty name
-    TYPE = "type"  # what it is in JSON, or `missing`
-    VALUE = "value"  # which value it has
-    LAYOUT = "layout"  # how its text is laid out, if that is a date or a number
-    WIDTH = "width"  # whether days and months have a leading zero
-    DECIMALS = "decimals"
-    SCALE = "scale"  # its power of ten
-    SIGN = "sign"  # -1 for what is below zero, 1 for all else
-    YEAR = "year"  # of a date
-    DECIDED = "decided"  # which value it has, where others have the given ones
-    MEANT = "meant"  # which value an operator has put where the given one stood
-    ORDER = "order"  # of day and month, or the mark of decimals, in texts that leave no doubt
-
-
-class Count(NamedTuple):
-    """The name of a count. Values are tokens; `given` is what the deciding fields have, as a JSON list."""
-
-    field: str
-    aspect: str
-    deciders: str = NO_DECIDER  # their paths with a comma between them
-    given: str = ""
-    value: str = ""
-
-
-Counts = Counter[Count]
 
 
 def with_values(text: bytes, values: Mapping[str, Scalar]) -> bytes:

@@ -1,17 +1,10 @@
-"""Suggestions for a bad record, and the correction that may be made without asking. Pure.
-
-A correction of one record, and the suggestions on a case, as others see them.
-
-From what is known and a bad body to suggestions and to a correction. Pure.
-"""
+"""From what is known and a bad body to suggestions, and to the correction that may be made without asking. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-
-import orjson
 
 from towpath.desk.corrections.candidates import (
     FieldFault,
@@ -34,7 +27,7 @@ from towpath.desk.corrections.model import (
     RuleKind,
     RuleState,
     Scalar,
-    flattened,
+    fields_of,
     is_nothing,
     shrunk,
     token,
@@ -47,14 +40,106 @@ from towpath.desk.corrections.tally import given_by
 MOST_CHANGES = 3  # fields of one record that are changed without asking
 MEANT_QUALITY = 0.99
 
+MOST_BYTES = 1 << 20  # of a body that is looked at
+
+
+def suggestions(knowledge: Knowledge, body: bytes, message: str) -> list[Suggestion]:
+    """What may be wrong with a record, field by field; nothing if it is no JSON object."""
+    return [Suggestion.of(each) for each in _findings(knowledge, body, message)]
+
+
+def correction(knowledge: Knowledge, body: bytes, message: str) -> Correction | Doubt:
+    """The record as it should be, if all that may be wrong with it is sure enough; the untouched bytes stay."""
+    findings = _findings(knowledge, body, message)
+    found = automatic(findings)
+    if isinstance(found, Doubt):
+        return found
+    befores = {each.suspect.field: each.suspect.value for each in findings}
+    changes = tuple(FieldCorrection.of(each, befores[each.rule.field]) for each in found)
+    return Correction(changes, with_values(body, {each.field: each.after for each in changes}))
+
+
+def _findings(knowledge: Knowledge, body: bytes, message: str) -> list[FieldFinding]:
+    flat = None if len(body) > MOST_BYTES else fields_of(body)
+    return [] if flat is None else examine(knowledge, flat, message)
+
 
 @dataclass(frozen=True, slots=True)
-class FieldFinding:
-    """A field that may be at fault, what is proposed for it, and why it is not done without asking; None: it may be."""
+class Suggestion:
+    """What may be wrong with a field of a case, what is suggested, and why it is not done without asking."""
 
-    suspect: SuspectField
-    proposals: tuple[Proposal, ...]
+    field: str
+    before: Scalar
+    fault: str
+    changes: tuple[FieldCorrection, ...]  # the surest first; none: nothing is suggested
     doubt: Doubt | None
+
+    @classmethod
+    def of(cls, finding: FieldFinding) -> Suggestion:
+        suspect = finding.suspect
+        changes = tuple(FieldCorrection.of(each, suspect.value) for each in finding.proposals)
+        return cls(suspect.field, suspect.value, suspect.fault, changes, finding.doubt)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "field": self.field,
+            "before": self.before,
+            "fault": self.fault,
+            "changes": [each.to_json() for each in self.changes],
+            "doubt": self.doubt,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """All changes of one record, and the body with them."""
+
+    changes: tuple[FieldCorrection, ...]
+    value: bytes
+
+    @property
+    def header(self) -> str:
+        """What the record says about itself from now on: `rule:7 city; rule:9 country`."""
+        return "; ".join(f"rule:{each.rule_id} {each.field}" for each in self.changes)
+
+    @property
+    def who(self) -> str:
+        return f"rule:{self.changes[0].rule_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCorrection:
+    """One field, what stood there and what is put there, by which rule."""
+
+    rule_id: int
+    field: str
+    before: Scalar
+    after: Scalar
+    support: int
+    confidence: float
+    said: str
+    deciders: tuple[str, ...] = ()  # whose values are quoted
+
+    @classmethod
+    def of(cls, proposal: Proposal, before: Scalar) -> FieldCorrection:
+        rule, found = proposal.rule, (proposal.value, proposal.support, proposal.confidence, proposal.said)
+        return cls(rule.id, rule.field, before, *found, rule.deciders)
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        return f"{self.field}: {token(self.before)} → {token(self.after)} ({self.said})"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule_id,
+            "field": self.field,
+            "before": self.before,
+            "after": self.after,
+            "support": self.support,
+            "confidence": round(self.confidence, 4),
+            "said": self.said,
+        }
 
 
 def examine(knowledge: Knowledge, flat: Flat, message: str = "") -> list[FieldFinding]:
@@ -77,6 +162,15 @@ def automatic(findings: Sequence[FieldFinding]) -> tuple[Proposal, ...] | Doubt:
     if len(findings) > MOST_CHANGES:
         return Doubt.AMBIGUOUS
     return tuple(each.proposals[0] for each in findings)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFinding:
+    """A field that may be at fault, what is proposed for it, and why it is not done without asking; None: it may be."""
+
+    suspect: SuspectField
+    proposals: tuple[Proposal, ...]
+    doubt: Doubt | None
 
 
 def _finding(knowledge: Knowledge, suspect: SuspectField, record: RecordFields) -> FieldFinding:
@@ -163,110 +257,3 @@ def _remembered(knowledge: Knowledge, rule: CorrectionRule, value: Scalar) -> Pr
     top, most = counts.most_common(1)[0]
     confidence = tracked(shrunk(most, counts.total(), MEANT_QUALITY), rule)
     return Proposal(rule, value_of(top), most, confidence, f"operators have put it {most} of {counts.total()} times")
-
-
-@dataclass(frozen=True, slots=True)
-class FieldCorrection:
-    """One field, what stood there and what is put there, by which rule."""
-
-    rule_id: int
-    field: str
-    before: Scalar
-    after: Scalar
-    support: int
-    confidence: float
-    said: str
-    deciders: tuple[str, ...] = ()  # whose values are quoted
-
-    @classmethod
-    def of(cls, proposal: Proposal, before: Scalar) -> FieldCorrection:
-        rule, found = proposal.rule, (proposal.value, proposal.support, proposal.confidence, proposal.said)
-        return cls(rule.id, rule.field, before, *found, rule.deciders)
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        return f"{self.field}: {token(self.before)} → {token(self.after)} ({self.said})"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "rule": self.rule_id,
-            "field": self.field,
-            "before": self.before,
-            "after": self.after,
-            "support": self.support,
-            "confidence": round(self.confidence, 4),
-            "said": self.said,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Correction:
-    """All changes of one record, and the body with them."""
-
-    changes: tuple[FieldCorrection, ...]
-    value: bytes
-
-    @property
-    def header(self) -> str:
-        """What the record says about itself from now on: `rule:7 city; rule:9 country`."""
-        return "; ".join(f"rule:{each.rule_id} {each.field}" for each in self.changes)
-
-    @property
-    def who(self) -> str:
-        return f"rule:{self.changes[0].rule_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestion:
-    """What may be wrong with a field of a case, what is suggested, and why it is not done without asking."""
-
-    field: str
-    before: Scalar
-    fault: str
-    changes: tuple[FieldCorrection, ...]  # the surest first; none: nothing is suggested
-    doubt: Doubt | None
-
-    @classmethod
-    def of(cls, finding: FieldFinding) -> Suggestion:
-        suspect = finding.suspect
-        changes = tuple(FieldCorrection.of(each, suspect.value) for each in finding.proposals)
-        return cls(suspect.field, suspect.value, suspect.fault, changes, finding.doubt)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "field": self.field,
-            "before": self.before,
-            "fault": self.fault,
-            "changes": [each.to_json() for each in self.changes],
-            "doubt": self.doubt,
-        }
-
-
-MOST_BYTES = 1 << 20  # of a body that is looked at
-
-
-def suggestions(knowledge: Knowledge, body: bytes, message: str) -> list[Suggestion]:
-    """What may be wrong with a record, field by field; nothing if it is no JSON object."""
-    return [Suggestion.of(each) for each in _findings(knowledge, body, message)]
-
-
-def correction(knowledge: Knowledge, body: bytes, message: str) -> Correction | Doubt:
-    """The record as it should be, if all that may be wrong with it is sure enough; the untouched bytes stay."""
-    findings = _findings(knowledge, body, message)
-    found = automatic(findings)
-    if isinstance(found, Doubt):
-        return found
-    befores = {each.suspect.field: each.suspect.value for each in findings}
-    changes = tuple(FieldCorrection.of(each, befores[each.rule.field]) for each in found)
-    return Correction(changes, with_values(body, {each.field: each.after for each in changes}))
-
-
-def _findings(knowledge: Knowledge, body: bytes, message: str) -> list[FieldFinding]:
-    if len(body) > MOST_BYTES:
-        return []
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return []
-    return examine(knowledge, flattened(document), message) if isinstance(document, dict) else []

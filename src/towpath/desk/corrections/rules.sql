@@ -33,10 +33,6 @@ returning $columns;
 -- What it did was right so often, and wrong so often.
 update desk_rule set was_right = was_right + :was_right, was_wrong = was_wrong + :was_wrong where id = :id;
 
--- name: rule_history
--- Who has moved a rule last, why and when.
-select who, why, made_at, moved_at from desk_rule where id = :id;
-
 -- name: version
 -- Changes whenever a rule or what speaks for it does.
 select (select coalesce(max(moved_at), 0) from desk_rule where flow = :flow),

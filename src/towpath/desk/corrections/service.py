@@ -1,16 +1,13 @@
-"""Learned corrections as persons and programs use them. Nothing here loads Spark, except `learn`.
+"""Learned corrections as people and programs use them: rules, suggestions, learning, and how right the rules are.
 
-How right the rules of a flow are: by what became of the records, and by what operators have put.
-
-What not everybody may see of corrections: the values of hidden fields, wherever rules quote them. Pure.
-
-What a rule says about a field quotes the fields that decide it, so that is hidden with any of them.
+Nothing here loads Spark, except `learn`. The values of masked fields are hidden wherever rules quote them: what a
+rule says about a field quotes the fields that decide it, so it is hidden with any of them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +16,6 @@ from towpath.db import Database, Transaction
 from towpath.db.event_log import EventLog, check_who, check_why, commit_by_hand
 from towpath.desk.cases.model import Case, CaseState
 from towpath.desk.cases.store import CaseStore, HistoryEntry, HistoryStore
-from towpath.desk.corrections.act import LearnedAutoEditor
 from towpath.desk.corrections.knowledge import KnowledgeCache
 from towpath.desk.corrections.learner import Learner, LearnResult
 from towpath.desk.corrections.model import Aspect, CorrectionRule, Doubt, RuleKind, RuleState
@@ -43,171 +39,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@dataclass(frozen=True, slots=True)
-class RuleReport:
-    """Of one rule."""
-
-    rule: CorrectionRule
-    right: int  # corrections with which the record has loaded
-    wrong: int  # with which it has failed again, or that a person has replaced
-    unknown: int
-    agreed: int  # operators have put what it had suggested
-    differed: int
-
-    @property
-    def precision(self) -> float | None:
-        """Of the corrections of which it is known; None: of none."""
-        return _share(self.right, self.right + self.wrong)
-
-    @property
-    def agreement(self) -> float | None:
-        return _share(self.agreed, self.agreed + self.differed)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "rule": self.rule.id,
-            "text": self.rule.text,
-            "state": self.rule.state,
-            "right": self.right,
-            "wrong": self.wrong,
-            "unknown": self.unknown,
-            "precision": self.precision,
-            "agreed": self.agreed,
-            "differed": self.differed,
-            "agreement": self.agreement,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectionReport:
-    """Of a flow. Coverage and abstention are about fields that were bad: corrected, or edited by a person."""
-
-    flow: str
-    rules: tuple[RuleReport, ...]
-    abstained: int  # fields that a person has edited, and for which no rule had anything to suggest
-
-    @property
-    def corrected(self) -> int:
-        return sum(each.right + each.wrong + each.unknown for each in self.rules)
-
-    @property
-    def suggested(self) -> int:
-        return sum(each.agreed + each.differed for each in self.rules)
-
-    @property
-    def precision(self) -> float | None:
-        right, wrong = sum(each.right for each in self.rules), sum(each.wrong for each in self.rules)
-        return _share(right, right + wrong)
-
-    @property
-    def agreement(self) -> float | None:
-        agreed = sum(each.agreed for each in self.rules)
-        return _share(agreed, self.suggested)
-
-    @property
-    def coverage(self) -> float | None:
-        """The share of the bad fields for which there was a correction or the suggestion of the right value."""
-        found = self.corrected + sum(each.agreed for each in self.rules)
-        return _share(found, self.corrected + self.suggested + self.abstained)
-
-    @property
-    def abstention(self) -> float | None:
-        return _share(self.abstained, self.corrected + self.suggested + self.abstained)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "flow": self.flow,
-            "corrected": self.corrected,
-            "suggested": self.suggested,
-            "abstained": self.abstained,
-            "precision": self.precision,
-            "agreement": self.agreement,
-            "coverage": self.coverage,
-            "abstention": self.abstention,
-            "rules": [each.to_json() for each in self.rules],
-        }
-
-
-def report_of(
-    flow: str,
-    rules: Sequence[CorrectionRule],
-    tallies: Mapping[int, Counter[str]],
-    agreements: Mapping[int | None, Counter[bool]],
-) -> CorrectionReport:
-    """From the counts of verdicts by rule."""
-    found = tuple(_rule_report(rule, tallies, agreements) for rule in rules)
-    return CorrectionReport(flow, found, agreements.get(None, Counter()).total())
-
-
-def _rule_report(
-    rule: CorrectionRule, tallies: Mapping[int, Counter[str]], agreements: Mapping[int | None, Counter[bool]]
-) -> RuleReport:
-    done, said = tallies.get(rule.id, Counter()), agreements.get(rule.id, Counter())
-    return RuleReport(rule, done[RIGHT], done[WRONG], done[UNKNOWN], said[True], said[False])
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What speaks for a rule: given, value, and how many records and edits say so."""
-
-    given: str
-    value: str
-    taken: int
-    edited: int
-
-
-def hidden_evidence(rule: CorrectionRule, found: Iterable[Evidence], mask: Mask) -> list[Evidence]:
-    """Of one rule: the values that decide, and the value that is decided."""
-    hides_given = any(map(mask.hides, rule.deciders)) or mask.hides(rule.field)
-    hides_value = mask.hides(rule.field)
-    return [
-        replace(each, given=MASK if hides_given else each.given, value=MASK if hides_value else each.value)
-        for each in found
-    ]
-
-
-def hidden_touched(found: Iterable[Touched], mask: Mask) -> list[Touched]:
-    """What stood in fields, and what rules have put there."""
-    return [replace(each, before=MASK, after=MASK) if mask.hides(each.field) else each for each in found]
-
-
-def hidden_suggestions(found: Iterable[Suggestion], mask: Mask) -> list[Suggestion]:
-    """Of one record. Which field is at fault, and why, is no secret."""
-    return [_suggestion(each, mask) for each in found] if mask else list(found)
-
-
-def _suggestion(found: Suggestion, mask: Mask) -> Suggestion:
-    changes = tuple(_change(each, mask) for each in found.changes)
-    return replace(found, before=MASK if mask.hides(found.field) else found.before, changes=changes)
-
-
-def _change(found: FieldCorrection, mask: Mask) -> FieldCorrection:
-    is_hidden = mask.hides(found.field)
-    return replace(
-        found,
-        before=MASK if is_hidden else found.before,
-        after=MASK if is_hidden else found.after,
-        said=MASK if is_hidden or any(map(mask.hides, found.deciders)) else found.said,
-    )
-
-
 MOST_TAKEN_BACK = 200  # cases in one transaction, which SQLite is to have done within 250 ms
 MOST_LISTED = 1000
-
 _ASPECTS = {RuleKind.DECIDED: Aspect.DECIDED, RuleKind.SLIP: Aspect.VALUE, RuleKind.MEANT: Aspect.MEANT}
-
-
-@dataclass(frozen=True, slots=True)
-class Reverted:
-    """A rule that nobody believes any more, all that it has touched, and what of that could still be taken back."""
-
-    rule: CorrectionRule
-    touched: tuple[Touched, ...]
-    taken_back: tuple[str, ...]  # cases
 
 
 class CorrectionService:
@@ -230,9 +64,9 @@ class CorrectionService:
         self._cases = CaseStore(database)
         self._history = HistoryStore(database)
         self._sends = OutboxWriter(database)
-        self._knowing = KnowledgeCache(database)
+        self._cache = KnowledgeCache(database)
         self._read_blob = read_blob
-        self._learning = Learner(database, events, event_log, log, spark)
+        self._learner = Learner(database, events, event_log, log, spark)
 
     # Reading
 
@@ -272,30 +106,31 @@ class CorrectionService:
     def suggest(self, case_id: str, *, masks: Masks = NO_MASKS) -> tuple[Case, list[Suggestion]]:
         """What may be wrong with the record of a case, field by field."""
         case, body = self._body(case_id)
-        found = suggestions(self._knowing.of(case.flow), body, case.message)
+        found = suggestions(self._cache.of(case.flow), body, case.message)
         return case, hidden_suggestions(found, masks.of(case.flow))
 
     def correction(self, case_id: str) -> Correction | Doubt:
         """What would be done to the record of a case without asking, or why nothing."""
         case, body = self._body(case_id)
-        return correction(self._knowing.of(case.flow), body, case.message)
+        return correction(self._cache.of(case.flow), body, case.message)
 
     def report(self, flow: str) -> CorrectionReport:
         """How right the rules of a flow are; what is known by now is judged first."""
-        self._learning.judge()
+        self._learner.judge()
         with self._database.read() as tx:
             tallies, agreements = self._touched.tallies(tx, flow), self._touched.agreements(tx, flow)
-            return report_of(flow, self._rules.list(tx, flow), tallies, agreements)
-
-    def mender(self) -> LearnedAutoEditor:
-        """For intake."""
-        return LearnedAutoEditor(self._database)
+            rules = self._rules.list(tx, flow)
+        reports = []
+        for rule in rules:
+            done, said = tallies.get(rule.id, Counter()), agreements.get(rule.id, Counter())
+            reports.append(RuleReport(rule, done[RIGHT], done[WRONG], done[UNKNOWN], said[True], said[False]))
+        return CorrectionReport(flow, tuple(reports), agreements.get(None, Counter()).total())
 
     # Learning
 
     def learn(self, flow: str, *, error_topic: str | None = None, most_offsets: int = 1_000_000) -> LearnResult:
         """Count what has come since the last time, on Spark."""
-        return self._learning.learn(flow, error_topic=error_topic, most_offsets=most_offsets)
+        return self._learner.learn(flow, error_topic=error_topic, most_offsets=most_offsets)
 
     # Changes by hand
 
@@ -378,4 +213,149 @@ class CorrectionService:
             body = self._cases.bodies(tx, [case.id]).get(case.id)
         if body is None:
             raise BadValue(f"case {case.id} has no body: there is nothing to look at")
-        return case, (body.value or b"") if body.blob is None else self._read_blob(body.blob)
+        return case, body.read(self._read_blob) or b""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What speaks for a rule: given, value, and how many records and edits say so."""
+
+    given: str
+    value: str
+    taken: int
+    edited: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """A reverted rule, all that it has touched, and the cases from which its correction was taken back."""
+
+    rule: CorrectionRule
+    touched: tuple[Touched, ...]
+    taken_back: tuple[str, ...]  # cases
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionReport:
+    """How right the rules of a flow are. Coverage and abstention are about bad fields: corrected, or edited."""
+
+    flow: str
+    rules: tuple[RuleReport, ...]
+    abstained: int  # fields that a person has edited, and for which no rule had anything to suggest
+
+    @property
+    def corrected(self) -> int:
+        return sum(each.right + each.wrong + each.unknown for each in self.rules)
+
+    @property
+    def suggested(self) -> int:
+        return sum(each.agreed + each.differed for each in self.rules)
+
+    @property
+    def precision(self) -> float | None:
+        right, wrong = sum(each.right for each in self.rules), sum(each.wrong for each in self.rules)
+        return _share(right, right + wrong)
+
+    @property
+    def agreement(self) -> float | None:
+        agreed = sum(each.agreed for each in self.rules)
+        return _share(agreed, self.suggested)
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of the bad fields for which there was a correction or the suggestion of the right value."""
+        found = self.corrected + sum(each.agreed for each in self.rules)
+        return _share(found, self.corrected + self.suggested + self.abstained)
+
+    @property
+    def abstention(self) -> float | None:
+        return _share(self.abstained, self.corrected + self.suggested + self.abstained)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "corrected": self.corrected,
+            "suggested": self.suggested,
+            "abstained": self.abstained,
+            "precision": self.precision,
+            "agreement": self.agreement,
+            "coverage": self.coverage,
+            "abstention": self.abstention,
+            "rules": [each.to_json() for each in self.rules],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RuleReport:
+    """How right one rule is."""
+
+    rule: CorrectionRule
+    right: int  # corrections with which the record has loaded
+    wrong: int  # with which it has failed again, or that a person has replaced
+    unknown: int
+    agreed: int  # operators have put what it had suggested
+    differed: int
+
+    @property
+    def precision(self) -> float | None:
+        """Of the corrections of which it is known; None: of none."""
+        return _share(self.right, self.right + self.wrong)
+
+    @property
+    def agreement(self) -> float | None:
+        return _share(self.agreed, self.agreed + self.differed)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rule": self.rule.id,
+            "text": self.rule.text,
+            "state": self.rule.state,
+            "right": self.right,
+            "wrong": self.wrong,
+            "unknown": self.unknown,
+            "precision": self.precision,
+            "agreed": self.agreed,
+            "differed": self.differed,
+            "agreement": self.agreement,
+        }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def hidden_evidence(rule: CorrectionRule, found: Iterable[Evidence], mask: Mask) -> list[Evidence]:
+    """Of one rule: the values that decide, and the value that is decided."""
+    hides_given = any(map(mask.hides, rule.deciders)) or mask.hides(rule.field)
+    hides_value = mask.hides(rule.field)
+    return [
+        replace(each, given=MASK if hides_given else each.given, value=MASK if hides_value else each.value)
+        for each in found
+    ]
+
+
+def hidden_touched(found: Iterable[Touched], mask: Mask) -> list[Touched]:
+    """What stood in fields, and what rules have put there."""
+    return [replace(each, before=MASK, after=MASK) if mask.hides(each.field) else each for each in found]
+
+
+def hidden_suggestions(found: Iterable[Suggestion], mask: Mask) -> list[Suggestion]:
+    """Of one record. Which field is at fault, and why, is no secret."""
+    return [
+        replace(
+            each,
+            before=MASK if mask.hides(each.field) else each.before,
+            changes=tuple(_hidden_change(change, mask) for change in each.changes),
+        )
+        for each in found
+    ]
+
+
+def _hidden_change(found: FieldCorrection, mask: Mask) -> FieldCorrection:
+    is_hidden = mask.hides(found.field)
+    return replace(
+        found,
+        before=MASK if is_hidden else found.before,
+        after=MASK if is_hidden else found.after,
+        said=MASK if is_hidden or any(map(mask.hides, found.deciders)) else found.said,
+    )

@@ -1,8 +1,8 @@
-"""The table `desk_rule`.
+"""The tables of learned corrections.
 
-The table `desk_touched`: what rules have changed without asking, and whether it was right.
-
-The tables `desk_evidence`, `desk_learning`, `desk_learned` and `desk_verdict`: what was counted, and up to where.
+`RuleStore`: `desk_rule`. `TouchedStore`: `desk_touched`, what rules changed without asking, and whether it was right.
+`EvidenceStore`: `desk_evidence`, `desk_learning`, `desk_learned` and `desk_verdict`, what was counted and up to
+where.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from towpath.desk.corrections.model import MOVES, CorrectionRule, Count, Counts,
 from towpath.errors import CountedAlready, IllegalRuleMove, UnknownRule
 from towpath.flow.delivery.positions import OffsetRange
 
+_COLUMNS = ("case_id", "edit", "field", "rule_id", "before", "after", "attempt", "verdict", "made_at")
+UNKNOWN, RIGHT, WRONG = "unknown", "right", "wrong"  # verdicts
+
+_BY_RULE = "rule:%"
+
 
 class RuleStore:
     """Reads and moves rules inside a transaction that the caller opens."""
@@ -30,7 +35,7 @@ class RuleStore:
         self._sql = Queries("towpath.desk.corrections", "rules", database.dialect)
 
     def add(self, tx: Transaction, rules: Iterable[CorrectionRule]) -> list[CorrectionRule]:
-        """Those that were not known, as they are stored now."""
+        """Add rules; returns those that were not known, as they are stored now."""
         found = (tx.rows(self._sql["add_rule"], _values(rule)) for rule in rules)
         return [self.read(tx, rows[0][0]) for rows in found if rows]
 
@@ -68,11 +73,6 @@ class RuleStore:
         """What it did was right so often, and wrong so often."""
         tx.run(self._sql["judge_rule"], {"id": id, "was_right": right, "was_wrong": wrong})
 
-    def history(self, tx: Transaction, id: int) -> dict[str, Any]:
-        """Who has moved it last, why, and when it was found and moved, in microseconds."""
-        [row] = tx.rows(self._sql["rule_history"], {"id": id})
-        return dict(zip(("who", "why", "made_at", "moved_at"), row, strict=True))
-
     def version(self, tx: Transaction, flow: str) -> tuple[Any, ...]:
         """Another one whenever the rules of a flow, or what speaks for them, have changed."""
         return tuple(map(int, tx.rows(self._sql["version"], {"flow": flow})[0]))
@@ -93,54 +93,6 @@ def _rule(row: Row) -> CorrectionRule:
     id, flow, field, kind, deciders, state, support, confidence, right, wrong = row
     by = tuple(filter(None, deciders.split(",")))
     return CorrectionRule(flow, field, RuleKind(kind), by, id, RuleState(state), support, confidence, right, wrong)
-
-
-_COLUMNS = ("case_id", "edit", "field", "rule_id", "before", "after", "attempt", "verdict", "made_at")
-UNKNOWN, RIGHT, WRONG = "unknown", "right", "wrong"  # verdicts
-
-
-class Touch(NamedTuple):
-    """One field of one record that a rule has changed. Values are tokens; None: there was nothing."""
-
-    case_id: str
-    edit: int
-    field: str
-    rule_id: int
-    before: str | None
-    after: str
-    attempt: int  # failures so far
-
-
-class TouchedMark(NamedTuple):
-    """Where a page of what a rule has touched ended; the time is in microseconds."""
-
-    made_at: int
-    case_id: str
-    edit: int
-    field: str
-
-
-@dataclass(frozen=True, slots=True)
-class Touched:
-    """The same as the table has it, with what the case is now; no state: it is gone."""
-
-    case_id: str
-    edit: int
-    field: str
-    rule_id: int
-    before: str | None
-    after: str
-    verdict: str
-    made_at: datetime
-    state: CaseState | None
-    input: str | None  # `orders/3/17`
-
-    @property
-    def mark(self) -> TouchedMark:
-        return TouchedMark(to_micros(self.made_at), self.case_id, self.edit, self.field)
-
-
-NEWEST = TouchedMark(2**63 - 1, "ffffffff-ffff-ffff-ffff-ffffffffffff", 0, "")  # before this is everything
 
 
 class TouchedStore:
@@ -167,7 +119,7 @@ class TouchedStore:
         right = Counter(int(rule) for rule, verdict in rows if verdict == RIGHT)
         return right, Counter(int(rule) for rule, verdict in rows if verdict == WRONG)
 
-    def forget(self, tx: Transaction, rule: int, before_us: int, limit: int) -> int:
+    def forget(self, tx: Transaction, before_us: int, rule: int, limit: int) -> int:
         """Delete some of what a rule has changed before that; returns how many."""
         return tx.run(self._sql["forget_touched"], {"rule": rule, "before": before_us, "limit": limit})
 
@@ -197,26 +149,55 @@ class TouchedStore:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A touch as the table has it, with what the case is now; without a state the case is gone."""
+
+    case_id: str
+    edit: int
+    field: str
+    rule_id: int
+    before: str | None
+    after: str
+    verdict: str
+    made_at: datetime
+    state: CaseState | None
+    input: str | None  # `orders/3/17`
+
+    @property
+    def mark(self) -> TouchedMark:
+        return TouchedMark(to_micros(self.made_at), self.case_id, self.edit, self.field)
+
+
+class TouchedMark(NamedTuple):
+    """Where a page of what a rule has touched ended; the time is in microseconds."""
+
+    made_at: int
+    case_id: str
+    edit: int
+    field: str
+
+
+NEWEST = TouchedMark(2**63 - 1, "ffffffff-ffff-ffff-ffff-ffffffffffff", 0, "")  # before this is everything
+
+
+class Touch(NamedTuple):
+    """One field of one record that a rule has changed. Values are tokens; None: there was nothing."""
+
+    case_id: str
+    edit: int
+    field: str
+    rule_id: int
+    before: str | None
+    after: str
+    attempt: int  # failures so far
+
+
 def _touched(row: Row) -> Touched:
     id, edit, field, rule, before, after, verdict, made_at, state, topic, partition, offset = row
     where = None if topic is None else f"{topic}/{partition}/{offset}"
     now = None if state is None else CaseState(state)
     return Touched(str(id), edit, field, rule, before, after, verdict, to_datetime(made_at), now, where)
-
-
-_BY_RULE = "rule:%"
-
-
-class EditToLearn(NamedTuple):
-    """An edit with which a case was resolved, and where the record lies as it was before."""
-
-    case_id: str
-    edit: int
-    value: bytes
-    message: str
-    topic: str
-    partition: int
-    offset: int
 
 
 class EvidenceStore:
@@ -255,7 +236,7 @@ class EvidenceStore:
         return {(str(id), int(partition)): int(position) for id, partition, position in rows}
 
     def move(self, tx: Transaction, flow: str, ranges: Iterable[OffsetRange]) -> None:
-        """These were counted; `CountedAlready` when somebody else has counted one of them."""
+        """Note that these ranges were counted; `CountedAlready` when another learner has counted one of them."""
         for each in sorted(ranges):
             place = {"flow": flow, "topic_id": each.topic_id, "partition": each.partition}
             tx.rows(self._sql["begin_partition"], {**place, "topic": each.topic, "position": each.start})
@@ -265,12 +246,12 @@ class EvidenceStore:
     # Edits
 
     def edits(self, tx: Transaction, flow: str, limit: int) -> list[EditToLearn]:
-        """Those that were not counted, oldest first."""
+        """The edits that were not counted, oldest first."""
         rows = tx.rows(self._sql["edits_to_learn"], {"flow": flow, "limit": limit, "by_rule": _BY_RULE})
         return [EditToLearn(str(row[0]), row[1], bytes(row[2]), *row[3:]) for row in rows]
 
     def mark(self, tx: Transaction, edit: EditToLearn) -> bool:
-        """It is counted now; false when it was before."""
+        """Note that an edit is counted; false when it was before."""
         return bool(tx.rows(self._sql["mark_learned"], {"case": edit.case_id, "edit": edit.edit}))
 
     # Their time is over
@@ -299,3 +280,15 @@ class EvidenceStore:
         """What an operator has put where a rule has, or has not, made a suggestion."""
         values: dict[str, Any] = {"case": edit.case_id, "edit": edit.edit, "flow": flow, "field": field, "rule": rule}
         tx.run(self._sql["add_verdict"], {**values, "agrees": None if agrees is None else int(agrees)})
+
+
+class EditToLearn(NamedTuple):
+    """An edit with which a case was resolved, and where the record lies as it was before."""
+
+    case_id: str
+    edit: int
+    value: bytes
+    message: str
+    topic: str
+    partition: int
+    offset: int

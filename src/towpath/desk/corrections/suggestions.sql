@@ -2,10 +2,6 @@
 -- Of some cases that have edits: the highest number among them.
 select case_id, max(edit) from desk_edit where case_id $among_ids group by case_id;
 
--- name: proposed_among
--- Those of some cases of which an edit waits for a second person.
-select distinct case_id from desk_edit where case_id $among_ids and state = 'proposed';
-
 -- name: kept_among
 -- Those of some cases of which a correction goes out next that was made after their last failure.
 select distinct case_id from desk_touched where case_id $among_ids and exists (

@@ -1,10 +1,11 @@
-"""Counting records: those that a flow has taken, those that have failed, and those that operators have mended.
+"""Counts records: those that a flow accepted, those that failed, and those that operators corrected. Pure.
 
-What is known about one field from records that a flow has taken.
+`Profile` is what these counts say about one field.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from towpath.desk.corrections.model import (
     Flat,
     RuleKind,
     Scalar,
-    flattened,
+    fields_of,
     is_nothing,
     token,
     type_of,
@@ -33,6 +34,8 @@ from towpath.desk.corrections.model import (
 MISSING = "missing"
 PLAIN = "plain"
 OTHER = "other"
+
+SELDOM = 0.001  # share below which a thing may be dirt
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +63,29 @@ class TallyScope:
         )
 
 
-class AcceptedTally:
-    """Counts records that a flow has taken. Goes to Spark's workers as it is."""
+class _Tally(ABC):
+    """Counts records. Goes to Spark's workers as it is."""
 
     def __init__(self, wanted: TallyScope) -> None:
         self._wanted = wanted
 
     def __call__(self, bodies: Iterable[bytes | None]) -> Counts:
+        """The counts of all bodies that can be read; the others say nothing about fields."""
         counts = Counts()
-        for flat in _read(bodies):
-            self.add(flat, counts)
+        for flat in map(fields_of, bodies):
+            if flat is not None:
+                self.add(flat, counts)
         return counts
 
+    @abstractmethod
     def add(self, flat: Flat, counts: Counts) -> None:
         """One more record."""
+
+
+class AcceptedTally(_Tally):
+    """Counts records that a flow has taken."""
+
+    def add(self, flat: Flat, counts: Counts) -> None:
         counts[Count("", Aspect.RECORDS)] += 1
         for field, value in flat.items():
             counts[Count(field, Aspect.TYPE, value=MISSING if is_nothing(value) else type_of(value))] += 1
@@ -95,20 +107,10 @@ class AcceptedTally:
                 counts[Count(field, Aspect.DECIDED, ",".join(deciders), given, found)] += 1
 
 
-class FailedTally:
+class FailedTally(_Tally):
     """Counts in records that have failed how they write dates and numbers, where that leaves no doubt."""
 
-    def __init__(self, wanted: TallyScope) -> None:
-        self._wanted = wanted
-
-    def __call__(self, bodies: Iterable[bytes | None]) -> Counts:
-        counts = Counts()
-        for flat in _read(bodies):
-            self.add(flat, counts)
-        return counts
-
     def add(self, flat: Flat, counts: Counts) -> None:
-        """One more record."""
         for field in (*self._wanted.dates, *self._wanted.numbers):
             value = flat.get(field)
             found = order_shown(value) if field in self._wanted.dates else mark_shown(value)
@@ -134,78 +136,6 @@ def given_by(tokens: dict[str, str | None], deciders: Sequence[str]) -> str | No
     if any(each is None for each in found):
         return None
     return f"[{','.join(map(str, found))}]" if deciders else NO_DECIDER
-
-
-def order_shown(value: Scalar) -> str | None:
-    """In which order a text that is a date has day and month, if only one is possible."""
-    if not isinstance(value, str):
-        return None
-    found = {(each.layout.family, each.layout.order) for each in readings(value)}
-    if len(found) != 1:
-        return None
-    family, order = found.pop()
-    return f"{family}:{order}"
-
-
-def mark_shown(value: Scalar) -> str | None:
-    """What stands before the decimals of a text that is a number, if only one reading is possible."""
-    if not isinstance(value, str):
-        return None
-    found = amounts(value)
-    return f"mark:{found[0].mark}" if len(found) == 1 and found[0].mark else None
-
-
-def scale_of(value: Decimal) -> str:
-    """The power of ten of a number."""
-    return str(value.adjusted()) if value else "0"
-
-
-def _add_date(field: str, value: Scalar, counts: Counts) -> None:
-    if not isinstance(value, str) or is_nothing(value):
-        return
-    found = readings(value)
-    for layout in {each.layout.text for each in found} or {OTHER}:
-        counts[Count(field, Aspect.LAYOUT, value=layout)] += 1
-    if found:
-        counts[Count(field, Aspect.YEAR, value=str(found[0].day.year))] += 1
-        if found[0].width is not None:
-            counts[Count(field, Aspect.WIDTH, value=found[0].width)] += 1
-
-
-def _add_number(field: str, value: Scalar, counts: Counts) -> None:
-    if value is None or is_nothing(value):
-        return
-    number = decimal_of(value)
-    counts[Count(field, Aspect.LAYOUT, value=_number_layout(value))] += 1
-    if number is not None:
-        exponent = number.normalize().as_tuple().exponent
-        counts[Count(field, Aspect.DECIMALS, value=str(max(0, -int(exponent))))] += 1
-        counts[Count(field, Aspect.SCALE, value=scale_of(number))] += 1
-        counts[Count(field, Aspect.SIGN, value="-1" if number < 0 else "1")] += 1
-
-
-def _number_layout(value: Scalar) -> str:
-    if isinstance(value, str):
-        return f"text:{len(value.rpartition('.')[2]) if '.' in value else 0}" if is_plain(value) else OTHER
-    return PLAIN
-
-
-def _tokens(flat: Flat) -> dict[str, str | None]:
-    return {field: token(value) for field, value in flat.items() if not is_nothing(value)}
-
-
-def _read(bodies: Iterable[bytes | None]) -> Iterable[Flat]:
-    """The records that can be read; the others say nothing about fields."""
-    for body in bodies:
-        try:
-            document = orjson.loads(body) if body is not None else None
-        except orjson.JSONDecodeError:
-            continue
-        if isinstance(document, dict):
-            yield flattened(document)
-
-
-SELDOM = 0.001  # share below which a thing may be dirt
 
 
 @dataclass(frozen=True)
@@ -285,3 +215,61 @@ def profiles_of(counts: Counts) -> dict[str, Profile]:
             aspects = found.setdefault(name, Profile(name, records)).aspects
             aspects.setdefault(aspect, Counter())[value] += count
     return found
+
+
+def order_shown(value: Scalar) -> str | None:
+    """In which order a text that is a date has day and month, if only one is possible."""
+    if not isinstance(value, str):
+        return None
+    found = {(each.layout.family, each.layout.order) for each in readings(value)}
+    if len(found) != 1:
+        return None
+    family, order = found.pop()
+    return f"{family}:{order}"
+
+
+def mark_shown(value: Scalar) -> str | None:
+    """What stands before the decimals of a text that is a number, if only one reading is possible."""
+    if not isinstance(value, str):
+        return None
+    found = amounts(value)
+    return f"mark:{found[0].mark}" if len(found) == 1 and found[0].mark else None
+
+
+def scale_of(value: Decimal) -> str:
+    """The power of ten of a number."""
+    return str(value.adjusted()) if value else "0"
+
+
+def _add_date(field: str, value: Scalar, counts: Counts) -> None:
+    if not isinstance(value, str) or is_nothing(value):
+        return
+    found = readings(value)
+    for layout in {each.layout.text for each in found} or {OTHER}:
+        counts[Count(field, Aspect.LAYOUT, value=layout)] += 1
+    if found:
+        counts[Count(field, Aspect.YEAR, value=str(found[0].day.year))] += 1
+        if found[0].width is not None:
+            counts[Count(field, Aspect.WIDTH, value=found[0].width)] += 1
+
+
+def _add_number(field: str, value: Scalar, counts: Counts) -> None:
+    if value is None or is_nothing(value):
+        return
+    number = decimal_of(value)
+    counts[Count(field, Aspect.LAYOUT, value=_number_layout(value))] += 1
+    if number is not None:
+        exponent = number.normalize().as_tuple().exponent
+        counts[Count(field, Aspect.DECIMALS, value=str(max(0, -int(exponent))))] += 1
+        counts[Count(field, Aspect.SCALE, value=scale_of(number))] += 1
+        counts[Count(field, Aspect.SIGN, value="-1" if number < 0 else "1")] += 1
+
+
+def _number_layout(value: Scalar) -> str:
+    if isinstance(value, str):
+        return f"text:{len(value.rpartition('.')[2]) if '.' in value else 0}" if is_plain(value) else OTHER
+    return PLAIN
+
+
+def _tokens(flat: Flat) -> dict[str, str | None]:
+    return {field: token(value) for field, value in flat.items() if not is_nothing(value)}

@@ -1,1 +1,1 @@
-"""Cases of one cause."""
+"""Groups: cases of one cause."""

@@ -1,13 +1,9 @@
-"""A group: the cases of one cause.
+"""A group: the cases of one cause. Its states, until when it is archived, and the fingerprints that lead to it. Pure.
 
-The states of a group of cases and the moves between them. docs/reference/desk-states.md is held equal to this.
-
-Until when nobody wants to hear of a group: so many more cases, a time, or a rate. Pure.
-
-Which errors are of one cause: the same code, step, exception, message without its particulars, and frames. Pure.
-
-The algorithm has a number, which is part of the fingerprint. A changed one gets a new number, so that cases which are
-there stay where they are, and only errors that come later may go to new groups.
+docs/reference/desk-states.md is held equal to the states and moves here. Errors are of one cause when they have the
+same code, step, exception, message without its particulars, and frames. The algorithm has a number, which is part of
+the fingerprint. A changed one gets a new number, so that present cases stay where they are and only errors that come
+later may go to new groups.
 """
 
 from __future__ import annotations
@@ -30,9 +26,18 @@ from towpath.desk.cases.model import LIVE, CaseState
 from towpath.errors import BadValue
 from towpath.flow.failures import RecordFailure, without_particulars
 
+ALGORITHM = 1
+MOST_FRAMES = 5  # the innermost of the application
+DIGITS = 32
+KEPT = 4096  # results that are remembered, since errors of one cause come together
+_FRAME = re.compile(r'^  File "([^"\n]*)", line \d+, in (.+)$', re.MULTILINE)
+_LINE = '  File "'
+# Not the application's: what is installed, Python's own, and what Python makes up.
+_FOREIGN = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3?[.\d]*|pyspark|src[/\\]towpath)[/\\]|^<")
+
 
 class GroupState(StrEnum):
-    """What persons think of a cause."""
+    """What people think of a cause."""
 
     NEW = "new"  # nobody has looked at it
     ONGOING = "ongoing"  # known, and not done with
@@ -52,8 +57,47 @@ MOVES: Mapping[GroupState, frozenset[GroupState]] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """A group as its row has it, with how many cases it has in each state, those of groups merged into it included."""
+
+    id: int
+    flow: str
+    code: int
+    step: str
+    exception: str
+    title: str
+    state: GroupState
+    archive: Archive | None
+    assignee: str | None
+    merged_into: int | None
+    seen: int  # cases that it has ever been given
+    first_at: datetime
+    last_at: datetime
+    moved_at: datetime
+    cases: Counter[CaseState] = field(default_factory=Counter)
+
+    @classmethod
+    def from_row(cls, row: Row, cases: Counter[CaseState] | None = None) -> Group:
+        values = [*row, Counter() if cases is None else cases]
+        values[6] = GroupState(row[6])
+        values[7] = None if row[7] is None else Archive.from_json(json.loads(row[7]))
+        values[11:14] = map(to_datetime, row[11:14])
+        return cls(*values)
+
+    @property
+    def headline(self) -> str:
+        """What happened in a line, as people are told of it."""
+        return happened(self.exception, self.title)
+
+    @property
+    def live(self) -> int:
+        """How many of its cases are not settled."""
+        return sum(self.cases[state] for state in LIVE)
+
+
+@dataclass(frozen=True, slots=True)
 class Archive:
-    """One of the three; with nothing, for ever. The last two count the cases of the present period of a rate."""
+    """Until when a group is archived: one of the three, or for ever. The last two count cases of the present period."""
 
     more: int | None = None  # cases that may come before it is back
     until_us: int | None = None  # what comes at this time or later brings it back
@@ -99,45 +143,6 @@ def happened(exception: str, message: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A group as its row has it, with how many cases it has in each state, those of groups merged into it included."""
-
-    id: int
-    flow: str
-    code: int
-    step: str
-    exception: str
-    title: str
-    state: GroupState
-    archive: Archive | None
-    assignee: str | None
-    merged_into: int | None
-    seen: int  # cases that it has ever been given
-    first_at: datetime
-    last_at: datetime
-    moved_at: datetime
-    cases: Counter[CaseState] = field(default_factory=Counter)
-
-    @classmethod
-    def from_row(cls, row: Row, cases: Counter[CaseState] | None = None) -> Group:
-        values = [*row, Counter() if cases is None else cases]
-        values[6] = GroupState(row[6])
-        values[7] = None if row[7] is None else Archive.from_json(json.loads(row[7]))
-        values[11:14] = map(to_datetime, row[11:14])
-        return cls(*values)
-
-    @property
-    def headline(self) -> str:
-        """What happened in a line, as people are told of it."""
-        return happened(self.exception, self.title)
-
-    @property
-    def live(self) -> int:
-        """How many of its cases are not settled."""
-        return sum(self.cases[state] for state in LIVE)
-
-
-@dataclass(frozen=True, slots=True)
 class KnownFingerprint:
     """A fingerprint that leads to a group, and what it was made of."""
 
@@ -155,20 +160,9 @@ class KnownFingerprint:
         return cls(*values)
 
 
-ALGORITHM = 1
-MOST_FRAMES = 5  # the innermost of the application
-DIGITS = 32
-KEPT = 4096  # results that are remembered, since errors of one cause come together
-
-_FRAME = re.compile(r'^  File "([^"\n]*)", line \d+, in (.+)$', re.MULTILINE)
-_LINE = '  File "'
-# Not the application's: what is installed, Python's own, and what Python makes up.
-_FOREIGN = re.compile(r"[/\\](site-packages|dist-packages|lib[/\\]python3?[.\d]*|pyspark|src[/\\]towpath)[/\\]|^<")
-
-
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The text is what counts; the rest says what it was made of."""
+    """What failures of one cause have in common. The text is what counts; the rest says what it was made of."""
 
     text: str
     code: int
@@ -222,5 +216,5 @@ def frames_of(trace: str) -> tuple[str, ...]:
 
 @lru_cache(KEPT)
 def trace_id(trace: str) -> str:
-    """The same for traces of one text."""
+    """The id of a trace: equal for equal texts."""
     return hashlib.sha256(trace.encode("utf-8", "replace")).hexdigest()[:DIGITS]

@@ -1,4 +1,4 @@
-"""What persons do to groups of cases: each one transaction, with who and why, a row of history and an event."""
+"""What people do to groups of cases: each change is one transaction, with who and why, a history row and an event."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Split:
 
 
 class GroupActions:
-    """The groups of the desk."""
+    """Shows groups, and moves, assigns, merges and splits them."""
 
     def __init__(self, parts: DeskContext, jobs: JobService) -> None:
         self._parts = parts
@@ -108,7 +108,7 @@ class GroupActions:
         return self._change(id, "noted", who, text, lambda tx: self._parts.groups.read(tx, id))
 
     def look(self, id: int, *, who: str, why: str) -> Group:
-        """Somebody knows of it and is at work on it: *ongoing*."""
+        """Move it to *ongoing*: someone works on it."""
         return self._move(id, GroupState.ONGOING, who, why)
 
     def resolve(self, id: int, *, who: str, why: str) -> Group:
@@ -116,7 +116,7 @@ class GroupActions:
         return self._move(id, GroupState.RESOLVED, who, why)
 
     def archive(self, id: int, archive: Archive, *, who: str, why: str) -> Group:
-        """Nobody wants to hear of it until so many more, a time, or a rate. Its cases stay as they are."""
+        """Silence it until so many more cases, a time, or a rate. Its cases stay as they are."""
         return self._move(id, GroupState.ARCHIVED, who, why, archive)
 
     def merge(self, id: int, into: int, *, who: str, why: str) -> Group:
@@ -191,7 +191,9 @@ class GroupActions:
 
     def _rest(self, tx: Transaction, selection: CaseSelection, group: int, who: str, why: str) -> str:
         name, arguments = f"split off group {group}", {"group": group}
-        return self._jobs.plan_in(tx, JobKind.REGROUP, selection, who=who, why=why, name=name, arguments=arguments).id
+        return self._jobs.plan(
+            JobKind.REGROUP, selection, who=who, why=why, name=name, arguments=arguments, begin=True, tx=tx
+        ).id
 
     def _move(self, id: int, to: GroupState, who: str, why: str, archive: Archive | None = None) -> Group:
         data = {} if archive is None else {"archive": archive.to_json()}

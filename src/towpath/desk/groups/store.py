@@ -1,8 +1,7 @@
-"""The tables `desk_group` and `desk_fingerprint`: which errors are of one cause, and what persons think of it.
+"""The tables `desk_group` and `desk_fingerprint`: which errors are of one cause, and what people think of it.
 
-Groups are locked in the order of their numbers, and before the cases in them.
-
-The table `desk_trend`: how many errors came to each group in each of the last hours.
+Groups are locked in the order of their numbers, and before the cases in them. The table `desk_trend` counts how many
+errors came to each group in each of the last hours.
 """
 
 from __future__ import annotations
@@ -23,60 +22,11 @@ from towpath.errors import BadValue, DatabaseUnavailable, IllegalGroupMove, Unkn
 HOUR_US = 3600 * MICROS
 HOURS = 24  # that are shown
 KEPT_HOURS = 48
-
 Trend = tuple[int, ...]  # the oldest hour first, the present one last
-
-
-class TrendStore:
-    """Counts and reads hours inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._sql = Queries("towpath.desk.groups", "trends", database.dialect)
-
-    def add(self, tx: Transaction, seen: Iterable[tuple[int, int, int]]) -> None:
-        """Errors have come; of each: group, how many, when the last of them was. The groups must be locked."""
-        oldest = self._oldest_us()
-        rows = [(group, at_us // HOUR_US, cases) for group, cases, at_us in seen if at_us >= oldest]
-        if rows:
-            tx.run(self._sql["add_to_trends"], {"rows": json.dumps(rows)})
-
-    def of(self, tx: Transaction, groups: Collection[int]) -> dict[int, Trend]:
-        """By group; one without errors in these hours is not in it."""
-        last = self._database.now() // HOUR_US
-        first = last - HOURS + 1
-        found: dict[int, list[int]] = defaultdict(lambda: [0] * HOURS)
-        for group, hour, cases in tx.rows(self._sql["trends"], {"groups": json.dumps(sorted(groups)), "since": first}):
-            if hour <= last:  # another machine's clock may be ahead
-                found[group][hour - first] = int(cases)
-        return {group: tuple(hours) for group, hours in found.items()}
-
-    def forget(self, tx: Transaction, limit: int) -> int:
-        """Delete some hours that nobody looks at any more; returns how many."""
-        before = self._oldest_us() // HOUR_US
-        return tx.run(self._sql["forget_trends"], {"before": before, "limit": limit})
-
-    def forget_groups(self, tx: Transaction, groups: Collection[int]) -> None:
-        """These groups are gone."""
-        tx.run(self._sql["forget_trends_of"], {"groups": json.dumps(sorted(groups))})
-
-    def _oldest_us(self) -> int:
-        return self._database.now() - KEPT_HOURS * HOUR_US
-
 
 LAST_TIME = (1 << 63) - 1
 _COMES_BACK = (GroupState.RESOLVED, GroupState.ARCHIVED)
-
 Mark = tuple[datetime, int]  # `last_at` and `id` of the last group of a page
-
-
-class GroupArrivals(NamedTuple):
-    """What has come to one group at once; times are in microseconds."""
-
-    group_id: int
-    cases: int
-    first_at: int
-    last_at: int
 
 
 class GroupStore:
@@ -171,11 +121,10 @@ class GroupStore:
     def see(self, tx: Transaction, seen: Sequence[GroupArrivals]) -> list[Group]:
         """Errors have come to groups, which others cannot change now; returns those that are back by that."""
         by_id = {each.group_id: each for each in seen}
-        rows = tx.rows(self._sql["lock_groups"], {"groups": json.dumps(sorted(by_id))}) if by_id else []
-        if len(rows) < len(by_id):
+        before = self._locked(tx, by_id) if by_id else []
+        if len(before) < len(by_id):
             raise DatabaseUnavailable("a group was deleted just now, since it was empty; nothing was written")
         now = self._database.now()
-        before = [Group.from_row(row) for row in rows]
         after = {group.id: _after(group, by_id[group.id].cases, now) for group in before}
         told = [
             [*by_id[id], state, None if archive is None else archive.to_json()]
@@ -198,7 +147,7 @@ class GroupStore:
         return self._tallied(tx, rows)[0]
 
     def assign(self, tx: Transaction, id: int, assignee: str | None) -> Group:
-        """Who is to look at it; raises `UnknownGroup`."""
+        """Assign a group to a person, or to nobody; raises `UnknownGroup`."""
         rows = tx.rows(self._sql["group_assign"], {"id": id, "assignee": assignee})
         if not rows:
             raise UnknownGroup(id)
@@ -255,6 +204,15 @@ class GroupStore:
         ]
 
 
+class GroupArrivals(NamedTuple):
+    """What has come to one group at once; times are in microseconds."""
+
+    group_id: int
+    cases: int
+    first_at: int
+    last_at: int
+
+
 def _after(group: Group, cases: int, now: int) -> tuple[GroupState, Archive | None]:
     """What a group is when so many cases have come to it."""
     if group.state not in _COMES_BACK:
@@ -266,3 +224,40 @@ def _after(group: Group, cases: int, now: int) -> tuple[GroupState, Archive | No
 def newest_first(group: Group) -> Mark:
     """Where the page after this group goes on."""
     return group.last_at, group.id
+
+
+class TrendStore:
+    """Counts errors by group and hour, inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._sql = Queries("towpath.desk.groups", "trends", database.dialect)
+
+    def add(self, tx: Transaction, seen: Iterable[tuple[int, int, int]]) -> None:
+        """Errors have come; of each: group, how many, when the last of them was. The groups must be locked."""
+        oldest = self._oldest_us()
+        rows = [(group, at_us // HOUR_US, cases) for group, cases, at_us in seen if at_us >= oldest]
+        if rows:
+            tx.run(self._sql["add_to_trends"], {"rows": json.dumps(rows)})
+
+    def of(self, tx: Transaction, groups: Collection[int]) -> dict[int, Trend]:
+        """By group; one without errors in these hours is not in it."""
+        last = self._database.now() // HOUR_US
+        first = last - HOURS + 1
+        found: dict[int, list[int]] = defaultdict(lambda: [0] * HOURS)
+        for group, hour, cases in tx.rows(self._sql["trends"], {"groups": json.dumps(sorted(groups)), "since": first}):
+            if hour <= last:  # another machine's clock may be ahead
+                found[group][hour - first] = int(cases)
+        return {group: tuple(hours) for group, hours in found.items()}
+
+    def forget(self, tx: Transaction, limit: int) -> int:
+        """Delete some hours that nobody looks at any more; returns how many."""
+        before = self._oldest_us() // HOUR_US
+        return tx.run(self._sql["forget_trends"], {"before": before, "limit": limit})
+
+    def forget_groups(self, tx: Transaction, groups: Collection[int]) -> None:
+        """Delete the hours of groups that are gone."""
+        tx.run(self._sql["forget_trends_of"], {"groups": json.dumps(sorted(groups))})
+
+    def _oldest_us(self) -> int:
+        return self._database.now() - KEPT_HOURS * HOUR_US

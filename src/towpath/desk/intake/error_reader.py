@@ -1,8 +1,8 @@
-"""What one record of an error topic tells, read for the desk. Pure: a record in, facts out.
+"""Parses one record of an error topic for the desk. Pure: a record in, facts out.
 
-Errors come in floods. Those of one flow have the same headers in the same order, and those of one batch have most of
-the values in common, too: where the headers are is found once (`_Layout`), and what they have in common is read once
-(`_Common`). What came back from the desk, or was put into a file, has other headers, and is read in the plain way.
+Errors come in floods. Those of one flow have the same headers in the same order, and those of one batch share most of
+the values: where the headers are is found once (`_Layout`), and what they have in common is read once (`_Common`). A
+record that came back from the desk, or whose value is in a file, has other headers and is read in the plain way.
 """
 
 from __future__ import annotations

@@ -1,19 +1,14 @@
 """Takes a portion of an error topic in: acts 2 to 4 of docs/explanation/desk.md.
 
-Which failures are new cases, which belong to one that is known, and which were told before. Pure.
-
-From what was told to rows: a new case, or one more attempt of a known one. Pure.
-
-Where the body of an error record goes: into a row, or into a file when it is too large for one.
-
-The table `desk_position`: how far the desk is in topics of flows. Moves with what was made of the records.
+`sort` decides which failures are new cases, which belong to a known case, and which are repeats. Large bodies become
+files before any row names them. The table `desk_position` says how far the desk is in topics of flows; it moves in
+the transaction that writes what was made of the records.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -29,21 +24,170 @@ from towpath.desk.intake.decision import OPEN, CaseRoute, CaseRouter, GroupAssig
 from towpath.desk.intake.error_reader import ParsedError, parse_error, read_stray
 from towpath.desk.policies.rules import AutoEditor, RuleEdit, marked
 from towpath.desk.policies.store import PolicyStore
-from towpath.desk.replay.outbox import NewOutboxItem, OutboxWriter, Parking
+from towpath.desk.replay.outbox import TOWPATH, NewOutboxItem, OutboxWriter, Parking
 from towpath.errors import DatabaseUnavailable
 from towpath.log.record import Record
 
+FAILED_AGAIN = "it has failed again"
 
-class SortedErrors(NamedTuple):
-    """All that was told is in one of the three."""
 
-    new: list[ParsedError]
-    again: list[tuple[ParsedError, Case]]  # with the case as it was before
-    repeats: int
+class ErrorIngest:
+    """Takes portions in, each in one transaction with the position that comes after it."""
+
+    def __init__(self, database: Database, bodies: Bodies, grouping: GroupAssigner, editor: AutoEditor | None) -> None:
+        self._database = database
+        self._bodies = bodies
+        self._grouping = grouping
+        self._editor = editor
+        self._cases = CaseStore(database)
+        self._attempts = AttemptStore(database)
+        self._positions = DeskPositionStore(database)
+        self._policies = PolicyStore(database)
+        self._sends = OutboxWriter(database)
+        self._edits = EditStore(database)
+        self._parking = Parking(database)
+
+    def take(self, at: DeskPosition, errors: Sequence[ParsedError], to: int) -> IngestResult:
+        """Take failures in, and go on from there to `to`."""
+        with self._bodies.kept(errors) as kept:
+            with self._database.transaction() as tx:
+                self._positions.move(tx, at, to, len(errors))
+                found = self._sort(tx, errors)
+                self._write(tx, at, found, kept)
+                crash.here(CrashPoint.DESK_ERRORS_BEFORE_COMMIT)
+            crash.here(CrashPoint.DESK_ERRORS_AFTER_COMMIT)
+        return IngestResult(len(found.new), len(found.again), found.repeats)
+
+    def _sort(self, tx: Transaction, errors: Sequence[ParsedError]) -> SortedErrors:
+        wanted = sorted({each.correlation for each in errors if is_case_id(each.correlation)})
+        known = self._cases.lock(tx, wanted)
+        there = self._attempts.there(tx, [each.case_id for each in errors])
+        return sort(errors, known, there, self._attempts.batches_of(tx, known))
+
+    def _write(self, tx: Transaction, at: DeskPosition, found: SortedErrors, kept: Mapping[str, StoredBody]) -> None:
+        now, policies = self._database.now(), self._policies.policies(tx)
+        every = [*found.new, *(error for error, _ in found.again)]
+        leads = self._grouping.of(tx, at.flow, every)
+        self._attempts.keep_traces(tx, {each.trace_id: each.trace for each in every if each.trace_id is not None})
+        keys = {each.key_hash for each in found.new if each.key_hash is not None}
+        last = self._parking.behind(tx, at.flow, keys)
+        router = CaseRouter(tx, at.flow, policies, self._sends, self._editor, now, last)
+        queued = self._open(tx, found.new, kept, leads, router)
+        queued += self._fail_again(tx, found.again, leads, router)
+        self._sends.queue(tx, at.flow, queued)
+        self._positions.count_repeats(tx, at, found.repeats)
+
+    def _open(
+        self,
+        tx: Transaction,
+        new: Sequence[ParsedError],
+        kept: Mapping[str, StoredBody],
+        leads: Mapping[str, int],
+        router: CaseRouter,
+    ) -> list[NewOutboxItem]:
+        """New cases; returns what is to be sent of them."""
+        cases, queued, made = [], [], []
+        for error in new:
+            body = kept.get(error.case_id)
+            is_lost = body is not None and body.blob is None
+            route = OPEN if is_lost else router.first_route(error)
+            case = case_of(error, body, leads[error.fingerprint.text], route)
+            cases.append(case)
+            if route.is_sent:
+                queued.append(NewOutboxItem(case.id, case.ticket, 2, route.lane, route.due_at))
+            if route.mended is not None:
+                made.append(RuleEdit(case.id, case.edit, 1, route.mended))
+        self._cases.insert(tx, cases)
+        self._mend(tx, made)
+        return queued
+
+    def _fail_again(
+        self, tx: Transaction, again: Sequence[tuple[ParsedError, Case]], leads: Mapping[str, int], router: CaseRouter
+    ) -> list[NewOutboxItem]:
+        """Known cases get one more attempt; returns what is to be sent of them."""
+        self._cases.fail_again(tx, [attempt_of(error, case, leads[error.fingerprint.text]) for error, case in again])
+        self._attempts.set_headers(tx, {case.id: error.headers for error, case in again if error.headers is not None})
+        moves: dict[CaseRoute, list[Case]] = {}
+        made: list[RuleEdit] = []
+        for error, case in again:
+            if case.state is CaseState.REPLAYING:
+                route = router.route(error, case.attempts + 1, is_mended=case.edit > 0)
+                if route.mended is not None:
+                    made.append(RuleEdit(case.id, self._edits.last(tx, case.id) + 1, case.attempts + 1, route.mended))
+                    self._go_on_with(tx, error, case, made[-1])
+                moves.setdefault(route._replace(mended=None), []).append(case)
+        self._mend(tx, made)
+        return [queued for route, cases in moves.items() for queued in self._move(tx, route, cases)]
+
+    def _move(self, tx: Transaction, route: CaseRoute, cases: Sequence[Case]) -> list[NewOutboxItem]:
+        ids = [case.id for case in cases]
+        if route.state is CaseState.REPLAYING:
+            self._cases.raise_tickets(tx, ids)
+        else:
+            self._cases.move(
+                tx,
+                ids,
+                route.state,
+                frm=(CaseState.REPLAYING,),
+                who=route.approved_by or TOWPATH,
+                why=FAILED_AGAIN,
+                ticket=route.is_sent,
+                lane=route.lane,
+                due_at=route.due_at,
+                rule=route.rule,
+            )
+        if route.state is CaseState.IGNORED:
+            self._parking.release(tx, ids)
+        if not route.is_sent:
+            return []
+        return [NewOutboxItem(case.id, case.ticket + 1, case.attempts + 2, route.lane, route.due_at) for case in cases]
+
+    def _go_on_with(self, tx: Transaction, error: ParsedError, case: Case, made: RuleEdit) -> None:
+        """A record that has failed before is mended now, and goes back as what it is then."""
+        self._cases.set_edit(tx, case.id, made.edit, frm_edit=case.edit)
+        if error.headers is not None:
+            self._attempts.set_headers(tx, {case.id: marked(error.headers, made.mended)})
+
+    def _mend(self, tx: Transaction, made: Sequence[RuleEdit]) -> None:
+        for each in made:
+            self._edits.add(tx, each.case_id, each.edit, each.mended.value, who=each.mended.who, why=each.mended.why)
+        if made and self._editor is not None:
+            self._editor.made(tx, made)
+
+
+class IngestResult(NamedTuple):
+    """How many failures of a portion were new, known, or told before."""
+
+    new: int = 0
+    again: int = 0
+    repeats: int = 0
+
+
+def read_portion(
+    at: DeskPosition, records: Sequence[Record], others: Collection[str] = (), fault: str = ""
+) -> list[ParsedError]:
+    """The failures of a flow in these records. `others` are flows with the same error topic: theirs are left to them.
+
+    `fault` says why none of the records could be taken in as what it is: each is a stray then.
+    """
+    readers = (at.flow, *others)
+    read = (_read(record, at, readers, fault) for record in records)
+    return [each for each in read if each.flow == at.flow]
+
+
+def _read(record: Record, at: DeskPosition, readers: Collection[str], fault: str) -> ParsedError:
+    """Parse a record. A stray, which no reader of the topic has written, goes to the first of the readers."""
+    error = read_stray(record, at.topic_id, fault) if fault else parse_error(record, at.topic_id)
+    if error.kind != STRAY and error.flow not in readers:
+        error = read_stray(record, at.topic_id, f"an error of flow {error.flow!r}, which has never run here")
+    return error._replace(flow=min(readers)) if error.kind == STRAY else error
 
 
 def sort(
-    told: Iterable[ParsedError], known: Mapping[str, Case], there: Collection[str], batches: Collection[tuple[str, str]]
+    errors: Iterable[ParsedError],
+    known: Mapping[str, Case],
+    there: Collection[str],
+    batches: Collection[tuple[str, str]],
 ) -> SortedErrors:
     """Put each to its case.
 
@@ -53,7 +197,7 @@ def sort(
     new: list[ParsedError] = []
     again: dict[str, tuple[ParsedError, Case]] = {}
     seen, repeats = set(there), 0
-    for each in told:
+    for each in errors:
         case = known.get(each.correlation)
         if case is not None and not _fits(each, case):
             case = None
@@ -69,252 +213,97 @@ def sort(
     return SortedErrors(new, list(again.values()), repeats)
 
 
-def _fits(told: ParsedError, case: Case) -> bool:
+class SortedErrors(NamedTuple):
+    """Each failure is in one of the three."""
+
+    new: list[ParsedError]
+    again: list[tuple[ParsedError, Case]]  # with the case as it was before
+    repeats: int
+
+
+def _fits(error: ParsedError, case: Case) -> bool:
     """What somebody else has sent under the id of a case is not that case."""
-    return told.flow == case.flow and told.stage == case.stage and told.kind == case.kind != GAP
+    return error.flow == case.flow and error.stage == case.stage and error.kind == case.kind != GAP
 
 
 def _is_repeat(
-    told: ParsedError, case: Case, batches: Collection[tuple[str, str]], again: Mapping[str, tuple[ParsedError, Case]]
+    error: ParsedError, case: Case, batches: Collection[tuple[str, str]], again: Mapping[str, tuple[ParsedError, Case]]
 ) -> bool:
     """Told before in the same batch, or read again, after a reset, by a later one: a try counts once."""
-    return (case.id, told.hash) in batches or told.attempt <= case.attempts or case.id in again
+    return (case.id, error.hash) in batches or error.attempt <= case.attempts or case.id in again
 
 
-def case_of(told: ParsedError, body: StoredBody | None, group: int, way: CaseRoute) -> NewCase:
+def case_of(error: ParsedError, body: StoredBody | None, group: int, route: CaseRoute) -> NewCase:
     """The case of a first failure; `body` is given when it is not in the record."""
-    code, step, exception, message, _ = told.failure
-    record = told.record
+    code, step, exception, message, _ = error.failure
+    record = error.record
     value, blob, size = (record.value, None, len(record.value or b"")) if body is None else (None, *body)
-    is_ignored = way.state is CaseState.IGNORED
+    is_ignored = route.state is CaseState.IGNORED
     return NewCase(
-        told.case_id,
-        told.flow,
-        told.stage,
-        told.kind,
+        error.case_id,
+        error.flow,
+        error.stage,
+        error.kind,
         group,
-        told.fingerprint.text,
-        way.state,
+        error.fingerprint.text,
+        route.state,
         int(code),
         step,
         exception,
         message,
-        told.output,
-        told.topic,
-        told.topic_id,
-        told.partition,
-        told.offset,
-        told.stop,
+        error.output,
+        error.topic,
+        error.topic_id,
+        error.partition,
+        error.offset,
+        error.stop,
         record.key,
-        told.hash,
+        error.hash,
         record.topic,
         record.partition,
         record.offset,
-        told.failed_at,
+        error.failed_at,
         size,
         value,
         blob,
-        told.headers if way.mended is None or told.headers is None else marked(told.headers, way.mended),
-        told.trace_id,
-        told.version,
-        told.process,
-        key_hash=told.key_hash,
-        ticket=int(way.is_sent),
-        lane=way.lane,
-        due_at=way.due_at,
-        behind=way.behind,
-        rule=way.rule,
-        edit=int(way.mended is not None),
-        settled_by=way.approved_by if is_ignored else None,
-        settled_why=f"by rule {way.rule}" if is_ignored else None,
+        error.headers if route.mended is None or error.headers is None else marked(error.headers, route.mended),
+        error.trace_id,
+        error.version,
+        error.process,
+        key_hash=error.key_hash,
+        ticket=int(route.is_sent),
+        lane=route.lane,
+        due_at=route.due_at,
+        behind=route.behind,
+        rule=route.rule,
+        edit=int(route.mended is not None),
+        settled_by=route.approved_by if is_ignored else None,
+        settled_why=f"by rule {route.rule}" if is_ignored else None,
     )
 
 
-def attempt_of(told: ParsedError, case: Case, group: int) -> NewAttempt:
+def attempt_of(error: ParsedError, case: Case, group: int) -> NewAttempt:
     """The next failure of a known case."""
-    code, step, exception, message, _ = told.failure
+    code, step, exception, message, _ = error.failure
     return NewAttempt(
         case.id,
         case.attempts + 1,
         group,
-        told.fingerprint.text,
+        error.fingerprint.text,
         int(code),
         step,
         exception,
         message,
-        told.output,
-        told.trace_id,
-        told.hash,
-        told.version,
-        told.process,
-        told.record.topic,
-        told.record.partition,
-        told.record.offset,
-        told.failed_at,
+        error.output,
+        error.trace_id,
+        error.hash,
+        error.version,
+        error.process,
+        error.record.topic,
+        error.record.partition,
+        error.record.offset,
+        error.failed_at,
     )
-
-
-WHO = "towpath"
-FAILED_AGAIN = "it has failed again"
-
-
-class IngestResult(NamedTuple):
-    """What a portion has come to."""
-
-    new: int = 0
-    again: int = 0
-    repeats: int = 0
-
-
-def read_portion(
-    at: DeskPosition, records: Sequence[Record], others: Collection[str] = (), fault: str = ""
-) -> list[ParsedError]:
-    """What is told to a flow. `others` are flows that have the same error topic: what is theirs is left to them.
-
-    `fault` says why none of the records could be taken in as what it is: each is a stray then.
-    """
-    readers = (at.flow, *others)
-    read = (_read(record, at, readers, fault) for record in records)
-    return [each for each in read if each.flow == at.flow]
-
-
-@dataclass(slots=True)
-class ErrorIngest:
-    """Takes portions in, each in one transaction with the position that comes after it."""
-
-    database: Database
-    bodies: Bodies
-    grouping: GroupAssigner
-    mender: AutoEditor
-    cases: CaseStore
-    attempts: AttemptStore
-    positions: DeskPositionStore
-    policies: PolicyStore
-    sends: OutboxWriter
-    edits: EditStore
-    parking: Parking
-
-    def take(self, at: DeskPosition, told: Sequence[ParsedError], to: int) -> IngestResult:
-        """Take in what was told, and go on from there to `to`."""
-        with self.bodies.kept(told) as kept:
-            with self.database.transaction() as tx:
-                self.positions.move(tx, at, to, len(told))
-                found = self._sort(tx, told)
-                self._write(tx, at, found, kept)
-                crash.here(CrashPoint.DESK_ERRORS_BEFORE_COMMIT)
-            crash.here(CrashPoint.DESK_ERRORS_AFTER_COMMIT)
-        return IngestResult(len(found.new), len(found.again), found.repeats)
-
-    def _sort(self, tx: Transaction, told: Sequence[ParsedError]) -> SortedErrors:
-        wanted = sorted({each.correlation for each in told if is_case_id(each.correlation)})
-        known = self.cases.lock(tx, wanted)
-        there = self.attempts.there(tx, [each.case_id for each in told])
-        return sort(told, known, there, self.attempts.batches_of(tx, known))
-
-    def _write(self, tx: Transaction, at: DeskPosition, found: SortedErrors, kept: Mapping[str, StoredBody]) -> None:
-        now, policies = self.database.now(), self.policies.policies(tx)
-        every = [*found.new, *(told for told, _ in found.again)]
-        leads = self.grouping.of(tx, at.flow, every)
-        self.attempts.keep_traces(tx, {each.trace_id: each.trace for each in every if each.trace_id is not None})
-        keys = {each.key_hash for each in found.new if each.key_hash is not None}
-        last = self.parking.behind(tx, at.flow, keys)
-        deciding = CaseRouter(tx, at.flow, policies, self.sends, self.mender, now, last)
-        queued = self._open(tx, found.new, kept, leads, deciding)
-        queued += self._fail_again(tx, found.again, leads, deciding)
-        self.sends.queue(tx, at.flow, queued)
-        self.positions.count_repeats(tx, at, found.repeats)
-
-    def _open(
-        self,
-        tx: Transaction,
-        new: Sequence[ParsedError],
-        kept: Mapping[str, StoredBody],
-        leads: Mapping[str, int],
-        deciding: CaseRouter,
-    ) -> list[NewOutboxItem]:
-        """New cases; returns what is to be sent of them."""
-        cases, queued, made = [], [], []
-        for told in new:
-            body = kept.get(told.case_id)
-            is_lost = body is not None and body.blob is None
-            way = OPEN if is_lost else deciding.first_way(told)
-            case = case_of(told, body, leads[told.fingerprint.text], way)
-            cases.append(case)
-            if way.is_sent:
-                queued.append(NewOutboxItem(case.id, case.ticket, 2, way.lane, way.due_at))
-            if way.mended is not None:
-                made.append(RuleEdit(case.id, case.edit, 1, way.mended))
-        self.cases.insert(tx, cases)
-        self._mend(tx, made)
-        return queued
-
-    def _fail_again(
-        self, tx: Transaction, again: Sequence[tuple[ParsedError, Case]], leads: Mapping[str, int], deciding: CaseRouter
-    ) -> list[NewOutboxItem]:
-        """Known cases get one more attempt; returns what is to be sent of them."""
-        self.cases.fail_again(tx, [attempt_of(told, case, leads[told.fingerprint.text]) for told, case in again])
-        self.attempts.set_headers(tx, {case.id: told.headers for told, case in again if told.headers is not None})
-        moves: dict[CaseRoute, list[Case]] = {}
-        made: list[RuleEdit] = []
-        for told, case in again:
-            if case.state is CaseState.REPLAYING:
-                way = deciding.way(told, case.attempts + 1, is_mended=case.edit > 0)
-                if way.mended is not None:
-                    made.append(RuleEdit(case.id, self.edits.last(tx, case.id) + 1, case.attempts + 1, way.mended))
-                    self._go_on_with(tx, told, case, made[-1])
-                moves.setdefault(way._replace(mended=None), []).append(case)
-        self._mend(tx, made)
-        return [queued for way, cases in moves.items() for queued in self._move(tx, way, cases)]
-
-    def _move(self, tx: Transaction, way: CaseRoute, cases: Sequence[Case]) -> list[NewOutboxItem]:
-        ids = [case.id for case in cases]
-        if way.state is CaseState.REPLAYING:
-            self.cases.raise_tickets(tx, ids)
-        else:
-            self.cases.move(
-                tx,
-                ids,
-                way.state,
-                frm=(CaseState.REPLAYING,),
-                who=way.approved_by or WHO,
-                why=FAILED_AGAIN,
-                ticket=way.is_sent,
-                lane=way.lane,
-                due_at=way.due_at,
-                rule=way.rule,
-            )
-        if way.state is CaseState.IGNORED:
-            self.parking.release(tx, ids)
-        if not way.is_sent:
-            return []
-        return [NewOutboxItem(case.id, case.ticket + 1, case.attempts + 2, way.lane, way.due_at) for case in cases]
-
-    def _go_on_with(self, tx: Transaction, told: ParsedError, case: Case, made: RuleEdit) -> None:
-        """A record that has failed before is mended now, and goes back as what it is then."""
-        self.cases.set_edit(tx, case.id, made.edit, frm_edit=case.edit)
-        if told.headers is not None:
-            self.attempts.set_headers(tx, {case.id: marked(told.headers, made.mended)})
-
-    def _mend(self, tx: Transaction, made: Sequence[RuleEdit]) -> None:
-        for each in made:
-            self.edits.add(tx, each.case_id, each.edit, each.mended.value, who=each.mended.who, why=each.mended.why)
-        if made:
-            self.mender.made(tx, made)
-
-
-def _read(record: Record, at: DeskPosition, readers: Collection[str], fault: str) -> ParsedError:
-    """What none of those who read the topic has written is for the first of them."""
-    told = read_stray(record, at.topic_id, fault) if fault else parse_error(record, at.topic_id)
-    if told.kind != STRAY and told.flow not in readers:
-        told = read_stray(record, at.topic_id, f"an error of flow {told.flow!r}, which has never run here")
-    return told._replace(flow=min(readers)) if told.kind == STRAY else told
-
-
-class StoredBody(NamedTuple):
-    """A body that is a file; or that is lost, because the file that the flow had put it into is not there."""
-
-    blob: str | None
-    size: int
 
 
 class Bodies:
@@ -327,9 +316,9 @@ class Bodies:
         self._large_bytes = large_bytes
 
     @contextmanager
-    def kept(self, told: Iterable[ParsedError]) -> Iterator[dict[str, StoredBody]]:
+    def kept(self, errors: Iterable[ParsedError]) -> Iterator[dict[str, StoredBody]]:
         """The large ones by the id of their case. Nothing of it is swept up until the block ends."""
-        large = [each for each in told if each.blob is not None or len(each.record.value or b"") > self._large_bytes]
+        large = [each for each in errors if each.blob is not None or len(each.record.value or b"") > self._large_bytes]
         if not large:
             yield {}
             return
@@ -338,33 +327,20 @@ class Bodies:
             crash.here(CrashPoint.DESK_BODIES_KEPT)
             yield kept
 
-    def _keep(self, told: ParsedError) -> StoredBody:
-        value = told.record.value or b""
-        if told.blob is None:
+    def _keep(self, error: ParsedError) -> StoredBody:
+        value = error.record.value or b""
+        if error.blob is None:
             return StoredBody(self._blobs.keep(value), len(value))
-        if not self._blobs.adopt(told.blob, self._flow_blobs(told.flow)):
+        if not self._blobs.adopt(error.blob, self._flow_blobs(error.flow)):
             return StoredBody(None, 0)
-        return StoredBody(told.blob, self._blobs.size(told.blob))
+        return StoredBody(error.blob, self._blobs.size(error.blob))
 
 
-class ReadPurpose(StrEnum):
-    """What a topic is read for."""
+class StoredBody(NamedTuple):
+    """A body that is a file; or that is lost, because the file that the flow had put it into is not there."""
 
-    ERRORS = "errors"
-    OUTCOMES = "outcomes"
-
-
-class DeskPosition(NamedTuple):
-    """Where the desk goes on in one partition, and what it has read there for the flow."""
-
-    flow: str
-    topic: str
-    topic_id: str
-    partition: int
-    reading: ReadPurpose
-    position: int
-    records: int = 0
-    repeats: int = 0
+    blob: str | None
+    size: int
 
 
 class DeskPositionStore:
@@ -396,9 +372,29 @@ class DeskPositionStore:
             )
 
     def count_repeats(self, tx: Transaction, position: DeskPosition, repeats: int) -> None:
-        """Some of what was read had been told before."""
+        """Count records that had been read before."""
         if repeats:
             tx.run(self._sql["count_repeats"], {**_where(position), "repeats": repeats})
+
+
+class DeskPosition(NamedTuple):
+    """Where the desk goes on in one partition, and what it has read there for the flow."""
+
+    flow: str
+    topic: str
+    topic_id: str
+    partition: int
+    reading: ReadPurpose
+    position: int
+    records: int = 0
+    repeats: int = 0
+
+
+class ReadPurpose(StrEnum):
+    """What a topic is read for."""
+
+    ERRORS = "errors"
+    OUTCOMES = "outcomes"
 
 
 def _where(position: DeskPosition) -> dict[str, str | int]:

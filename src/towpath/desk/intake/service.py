@@ -1,11 +1,7 @@
 """The intake: error records and outcomes of all flows become cases and settle them, exactly once.
 
-docs/explanation/desk.md, 1 to 4. Any number of intakes may run: of two that read the same portion one finds the
-position moved, and begins anew.
-
-Reads ahead: while one portion is written, the next is read and looked at by another thread.
-
-Takes a portion of a topic of outcomes in: what was sent back and is loaded or filtered is resolved.
+docs/explanation/desk.md, 1 to 4. Any number of intakes may run: of two that read the same portion, one finds the
+position moved and begins anew. While one portion is written, the next is read and parsed by another thread.
 """
 
 from __future__ import annotations
@@ -15,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from towpath.core import crash
@@ -34,8 +29,8 @@ from towpath.desk.intake.ingest import (
     ReadPurpose,
     read_portion,
 )
-from towpath.desk.policies.store import PolicyOrigin, PolicyStore
-from towpath.desk.replay.outbox import Parking
+from towpath.desk.policies.store import PolicyStore
+from towpath.desk.replay.outbox import TOWPATH, Parking
 from towpath.errors import CommitUnknown, DatabaseError, DatabaseUnavailable, TowpathError, UnknownTopic
 from towpath.flow.records.reentry import OutcomeRecord, ReplayFate
 from towpath.flow.stage.store import StageStore
@@ -45,58 +40,12 @@ from towpath.log.record import Record
 
 T = TypeVar("T")
 
-
-class Prefetcher:
-    """One thread, started when it is first needed. What an iterator raises is raised to whoever waits for it."""
-
-    def __init__(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
-
-    @contextmanager
-    def read(self, source: Generator[T]) -> Iterator[Iterator[T]]:
-        """What the source gives, one ahead. At the end of the block the source is closed: nothing of it runs then."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(1, "desk intake, reading")
-        pool = self._pool
-        under_way: list[Future[T | None]] = [pool.submit(next, source, None)]
-        try:
-            yield self._each(pool, source, under_way)
-        finally:
-            under_way[0].cancel()
-            pool.submit(source.close).result()
-
-    def _each(self, pool: ThreadPoolExecutor, source: Generator[T], under_way: list[Future[T | None]]) -> Iterator[T]:
-        while (found := under_way[0].result()) is not None:
-            under_way[0] = pool.submit(next, source, None)
-            yield found
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
-
-
 logger = logging.getLogger(__name__)
-
 RECORDS_AT_ONCE = {"sqlite": 1_000, "postgres": 4_000}  # of one transaction; on SQLite it holds up all other writers
 BYTES_AT_ONCE = 4 << 20
 PORTIONS_AT_ONCE = 16  # of one partition, before the others have their turn
 
-
-class IntakeTopic(NamedTuple):
-    """A topic that is read for a flow, and the other flows that have the same."""
-
-    flow: str
-    topic: str
-    reading: ReadPurpose
-    others: tuple[str, ...] = ()
-
-
-class IntakePortion(NamedTuple):
-    """What is taken in together: records, and of an error topic what they tell."""
-
-    records: list[Record]
-    told: list[ParsedError]
+LOADED = "loaded"
 
 
 class DeskIntake(Service):
@@ -125,7 +74,7 @@ class DeskIntake(Service):
         self._policies = PolicyStore(database)
         self._positions = DeskPositionStore(database)
         self._most = RECORDS_AT_ONCE[database.dialect]
-        self._ahead = Prefetcher()
+        self._prefetcher = Prefetcher()
 
     def run_once(self) -> RoundResult:
         """One turn for every partition. A topic that cannot be read holds up no other."""
@@ -144,9 +93,7 @@ class DeskIntake(Service):
         """What there is to read: two topics of each flow that has ever run here."""
         with self._database.read() as tx:
             flows = sorted({stage.flow for stage in self._stages.list(tx)})
-            declared = {
-                each.flow: each.error_topic for each in self._policies.latest(tx) if each.origin is PolicyOrigin.CODE
-            }
+            declared = self._policies.error_topics(tx)
         topics = {flow: FlowTopics.of(flow, declared.get(flow)) for flow in flows}
         return [
             source
@@ -202,7 +149,7 @@ class DeskIntake(Service):
             at = self._skip(at, start)
         done, portions = 0, 0
         records = in_portions(log.read(source.topic, at.partition, at.position, end), self._most)
-        with self._ahead.read(_told(source, at, portion) for portion in records) as ahead:
+        with self._prefetcher.read(_portion_of(source, at, portion) for portion in records) as ahead:
             for portion in ahead:
                 at = self._take(source, at, portion)
                 done, portions = done + len(portion.records), portions + 1
@@ -220,16 +167,16 @@ class DeskIntake(Service):
             if resolved:
                 self.events.publish(Event(EventKind.CASES_RESOLVED, at.flow, data={"cases": resolved}))
         else:
-            taken = self._taken(source, at, portion, to)
+            taken = self._ingest(source, at, portion, to)
             if any(taken):
                 self.events.publish(Event(EventKind.CASES_TAKEN, at.flow, data=taken._asdict()))
         return at._replace(position=to)
 
-    def _taken(self, source: IntakeTopic, at: DeskPosition, portion: IntakePortion, to: int) -> IngestResult:
+    def _ingest(self, source: IntakeTopic, at: DeskPosition, portion: IntakePortion, to: int) -> IngestResult:
         """A record that the database cannot take as it is becomes a stray: it must not hold up all behind it."""
         records = portion.records
         try:
-            return self._errors.take(at, portion.told, to)
+            return self._errors.take(at, portion.errors, to)
         except (DatabaseUnavailable, CommitUnknown):
             raise
         except DatabaseError as error:
@@ -237,15 +184,15 @@ class DeskIntake(Service):
                 return self._errors.take(at, read_portion(at, records, source.others, str(error)), to)
         half = len(records) // 2
         middle = at._replace(position=records[half].offset)
-        first = self._taken(source, at, _told(source, at, records[:half]), middle.position)
-        second = self._taken(source, middle, _told(source, at, records[half:]), to)
+        first = self._ingest(source, at, _portion_of(source, at, records[:half]), middle.position)
+        second = self._ingest(source, middle, _portion_of(source, at, records[half:]), to)
         return IngestResult(*(one + other for one, other in zip(first, second, strict=True)))
 
     def on_stop(self) -> None:
-        self._ahead.close()
+        self._prefetcher.close()
 
     def _skip(self, at: DeskPosition, start: int) -> DeskPosition:
-        """Somebody has deleted records that the desk had not read. That is told: there is nothing left to read."""
+        """Records were deleted before the desk read them: go on behind them, and record an event."""
         data = {"topic": at.topic, "partition": at.partition, "from": at.position, "to": start}
         with self._database.transaction() as tx:
             self._positions.move(tx, at, start)
@@ -253,18 +200,34 @@ class DeskIntake(Service):
         return at._replace(position=start)
 
 
-def _told(source: IntakeTopic, at: DeskPosition, records: list[Record]) -> IntakePortion:
-    told = read_portion(at, records, source.others) if source.reading is ReadPurpose.ERRORS else []
-    return IntakePortion(records, told)
+class IntakeTopic(NamedTuple):
+    """A topic that is read for a flow, and the other flows that have the same."""
+
+    flow: str
+    topic: str
+    reading: ReadPurpose
+    others: tuple[str, ...] = ()
 
 
-def in_portions(records: Iterable[Record], most: int, most_bytes: int = BYTES_AT_ONCE) -> Iterator[list[Record]]:
+class IntakePortion(NamedTuple):
+    """What is taken in together: records, and of an error topic what they tell."""
+
+    records: list[Record]
+    errors: list[ParsedError]
+
+
+def _portion_of(source: IntakeTopic, at: DeskPosition, records: list[Record]) -> IntakePortion:
+    errors = read_portion(at, records, source.others) if source.reading is ReadPurpose.ERRORS else []
+    return IntakePortion(records, errors)
+
+
+def in_portions(records: Iterable[Record], most: int) -> Iterator[list[Record]]:
     """Lists of moderate size, as the records come; a large record may make one alone."""
     portion: list[Record] = []
     size = 0
     for record in records:
         bytes_ = len(record.value or b"") + len(record.key or b"")
-        if portion and (len(portion) == most or size + bytes_ > most_bytes):
+        if portion and (len(portion) == most or size + bytes_ > BYTES_AT_ONCE):
             yield portion
             portion, size = [], 0
         portion.append(record)
@@ -273,30 +236,56 @@ def in_portions(records: Iterable[Record], most: int, most_bytes: int = BYTES_AT
         yield portion
 
 
-WHO = "towpath"
-LOADED = "loaded"
+class Prefetcher:
+    """Reads one ahead, in a thread of its own. What an iterator raises is raised where the next one is awaited."""
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+
+    @contextmanager
+    def read(self, source: Generator[T]) -> Iterator[Iterator[T]]:
+        """What the source gives, one ahead. At the end of the block the source is closed: nothing of it runs then."""
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(1, "desk intake, reading")
+        pool = self._pool
+        under_way: list[Future[T | None]] = [pool.submit(next, source, None)]
+        try:
+            yield self._each(pool, source, under_way)
+        finally:
+            under_way[0].cancel()
+            pool.submit(source.close).result()
+
+    def _each(self, pool: ThreadPoolExecutor, source: Generator[T], under_way: list[Future[T | None]]) -> Iterator[T]:
+        while (found := under_way[0].result()) is not None:
+            under_way[0] = pool.submit(next, source, None)
+            yield found
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
 
 
-@dataclass(slots=True)
 class OutcomeIngest:
     """Takes portions in, each in one transaction with the position that comes after it."""
 
-    database: Database
-    cases: CaseStore
-    positions: DeskPositionStore
-    parking: Parking
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._cases = CaseStore(database)
+        self._positions = DeskPositionStore(database)
+        self._parking = Parking(database)
 
     def take(self, at: DeskPosition, records: Sequence[Record], to: int) -> int:
         """Returns how many cases are resolved."""
-        told = list(filter(None, map(_read, records)))
+        outcomes = list(filter(None, map(_read, records)))
         resolved = 0
-        with self.database.transaction() as tx:
-            self.positions.move(tx, at, to, len(told))
-            settling = [each for each in told if each.flow == at.flow and each.fate is not ReplayFate.FAILED]
-            known = self.cases.lock(tx, sorted({each.correlation for each in settling}))
+        with self._database.transaction() as tx:
+            self._positions.move(tx, at, to, len(outcomes))
+            settling = [each for each in outcomes if each.flow == at.flow and each.fate is not ReplayFate.FAILED]
+            known = self._cases.lock(tx, sorted({each.correlation for each in settling}))
             for why, ids in _resolved(settling, known).items():
-                moved = self.cases.move(tx, ids, CaseState.RESOLVED, frm=(CaseState.REPLAYING,), who=WHO, why=why)
-                self.parking.release(tx, moved)
+                moved = self._cases.move(tx, ids, CaseState.RESOLVED, frm=(CaseState.REPLAYING,), who=TOWPATH, why=why)
+                self._parking.release(tx, moved)
                 resolved += len(moved)
             crash.here(CrashPoint.DESK_OUTCOMES_BEFORE_COMMIT)
         crash.here(CrashPoint.DESK_OUTCOMES_AFTER_COMMIT)
@@ -312,10 +301,10 @@ def _read(record: Record) -> OutcomeRecord | None:
     return found if is_case_id(found.correlation) else None
 
 
-def _resolved(told: Sequence[OutcomeRecord], known: dict[str, Case]) -> dict[str, list[str]]:
+def _resolved(outcomes: Sequence[OutcomeRecord], known: dict[str, Case]) -> dict[str, list[str]]:
     """The cases that are done, by why. An outcome of another attempt than the one that is out says nothing."""
     found: dict[str, list[str]] = defaultdict(list)
-    for each in told:
+    for each in outcomes:
         case = known.get(each.correlation)
         if case is not None and case.flow == each.flow and each.attempt == case.next_attempt:
             found[LOADED if each.fate is ReplayFate.LOADED else f"filtered by {each.step}"].append(case.id)

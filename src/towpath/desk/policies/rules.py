@@ -1,8 +1,7 @@
 """Which rule decides about an error, and how. Pure: the rules and the time are given.
 
-What is to be done about one error, as the rules of its flow decide it.
-
-Changes of a body by a rule: learned corrections, and salvage, which leaves bad fields out.
+A rule may also change the body: a learned correction, made by an `AutoEditor`, or salvage, which leaves bad fields
+out.
 """
 
 from __future__ import annotations
@@ -25,86 +24,9 @@ from towpath.flow.records.reentry import CORRECTED
 from towpath.log.record import Headers, decode_headers, encode_headers
 from towpath.policy import Match, Rule
 
-
-@dataclass(frozen=True, slots=True)
-class IsolateDecision:
-    """A case for a person. Without a rule: none has fitted."""
-
-    rule: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class IgnoreDecision:
-    """In front of nobody, by a rule that a person has approved."""
-
-    rule: str
-    approved_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class RepeatDecision:
-    """Back into the flow: at once, or after waiting in the lane of that delay."""
-
-    delay_s: float | None
-    rule: str
-    jitter_s: float = 0.0
-
-
-AfterMending = IsolateDecision | IgnoreDecision | RepeatDecision
-
-
-@dataclass(frozen=True, slots=True)
-class CorrectDecision:
-    """A learned correction; when there is none that is sure enough, `then`."""
-
-    then: AfterMending
-    rule: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SalvageDecision:
-    """Back into the flow without these fields; when the record has none of them, `then`."""
-
-    fields: tuple[str, ...]
-    rule: str
-    then: AfterMending = IsolateDecision()
-
-
-Decision = IsolateDecision | IgnoreDecision | RepeatDecision | CorrectDecision | SalvageDecision
-
-
 LARGEST_BODY = 16 << 20  # bytes that are read for an expression
 
-
-class PolicyFailure(Protocol):
-    """What happened, as a `Failure` says it."""
-
-    @property
-    def code(self) -> int: ...
-    @property
-    def step(self) -> str: ...
-    @property
-    def exception(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-
-
-class PolicyRecord(Protocol):
-    """The record to which it happened."""
-
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Headers: ...
-
-
-class NamedRule(NamedTuple):
-    """A rule and what cases call it: `shop/operator/3/0` is the first one of version 3 of the operators' rules."""
-
-    id: str
-    rule: Rule
+HEADER = "header"  # among the data of what was mended: what that header is to say
 
 
 @dataclass(slots=True)
@@ -145,6 +67,37 @@ class Policies:
         except NotApplicable:
             self.unreadable[id] += 1
             return False
+
+
+class NamedRule(NamedTuple):
+    """A rule and what cases call it: `shop/operator/3/0` is the first one of version 3 of the operators' rules."""
+
+    id: str
+    rule: Rule
+
+
+class PolicyFailure(Protocol):
+    """What happened, as a `Failure` says it."""
+
+    @property
+    def code(self) -> int: ...
+    @property
+    def step(self) -> str: ...
+    @property
+    def exception(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+class PolicyRecord(Protocol):
+    """The record to which it happened."""
+
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Headers: ...
 
 
 def _is_about(match: Match, failure: PolicyFailure) -> bool:
@@ -225,12 +178,56 @@ def _body(value: bytes | None) -> Any:
         raise NotApplicable from error
 
 
-HEADER = "header"  # among the data of what was mended: what that header is to say
+@dataclass(frozen=True, slots=True)
+class IsolateDecision:
+    """A case for a person. Without a rule: none has fitted."""
+
+    rule: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreDecision:
+    """In front of nobody, by a rule that a person has approved."""
+
+    rule: str
+    approved_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatDecision:
+    """Back into the flow: at once, or after waiting in the lane of that delay."""
+
+    delay_s: float | None
+    rule: str
+    jitter_s: float = 0.0
+
+
+AfterMending = IsolateDecision | IgnoreDecision | RepeatDecision
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectDecision:
+    """A learned correction; when there is none that is sure enough, `then`."""
+
+    then: AfterMending
+    rule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageDecision:
+    """Back into the flow without these fields; when the record has none of them, `then`."""
+
+    fields: tuple[str, ...]
+    rule: str
+    then: AfterMending = IsolateDecision()
+
+
+Decision = IsolateDecision | IgnoreDecision | RepeatDecision | CorrectDecision | SalvageDecision
 
 
 @dataclass(frozen=True, slots=True)
 class AutoEdit:
-    """Another body, and who has made it why."""
+    """A changed body, which rule changed it, and why."""
 
     value: bytes
     who: str
@@ -248,23 +245,13 @@ class RuleEdit(NamedTuple):
 
 
 class AutoEditor(Protocol):
-    """Somebody who has learned how records are corrected."""
+    """Corrects records without asking, by what it has learned."""
 
     def automatic(self, flow: str, stage: str, value: bytes, failure: RecordFailure) -> AutoEdit | None:
         """The correction that is sure enough to be made without a person; None: there is none."""
 
     def made(self, tx: Transaction, made: Sequence[RuleEdit]) -> None:
-        """These of its corrections are made, by this transaction."""
-
-
-class NoAutoEditor:
-    """Nobody has learned anything."""
-
-    def automatic(self, flow: str, stage: str, value: bytes, failure: RecordFailure) -> AutoEdit | None:
-        return None
-
-    def made(self, tx: Transaction, made: Sequence[RuleEdit]) -> None:
-        pass
+        """Note that this transaction makes these corrections."""
 
 
 def marked(headers: str, mended: AutoEdit) -> str:

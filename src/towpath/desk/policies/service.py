@@ -1,6 +1,6 @@
-"""The rules of flows: seen, set, withdrawn and tried out. Each change is one transaction with its event.
+"""The rules of flows: shown, set, withdrawn and tried out. Each change is one transaction with its event.
 
-A dry run of rules: which of the present cases each would have caught, had it counted when they failed.
+A trial counts which of the present cases each rule would have caught.
 """
 
 from __future__ import annotations
@@ -36,115 +36,12 @@ from towpath.policy import Ignore, Policy, Rule
 PAGE = 500
 MOST_CASES = 100_000
 
-
-@dataclass(frozen=True, slots=True)
-class Caught:
-    """What one rule would have done, by the name of the decision."""
-
-    rule: NamedRule
-    cases: int
-    decisions: dict[str, int]
-    unreadable: int  # records that its expression is not about
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyTrial:
-    """Of so many cases, the newest first, what each rule would have caught; and what none has."""
-
-    cases: int
-    is_all: bool
-    caught: tuple[Caught, ...]
-    uncaught: int
-
-
-def try_rules(
-    database: Database,
-    cases: CaseStore,
-    policies: Policies,
-    flow: str,
-    blob: Callable[[str], bytes],
-    most: int = MOST_CASES,
-) -> PolicyTrial:
-    """Changes nothing. A case counts with the failures that it has had so far."""
-    rules = policies.rules.get(flow, ())
-    found: Counter[tuple[str, str]] = Counter()
-    seen, before, uncaught = 0, None, 0
-    selection = CaseSelection(flow=flow, states=tuple(sorted(LIVE)))
-    while seen < most:
-        with database.read() as tx:
-            page = cases.page(tx, selection, min(PAGE, most - seen), before)
-            bodies = cases.bodies(tx, [case.id for case in page]) if _reads_bodies(rules) else {}
-        for case in page:
-            fits = policies.first(flow, case, case.attempts, _record(case, bodies.get(case.id), blob))
-            if fits is None:
-                uncaught += 1
-            else:
-                found[fits.id, name_of(decision(fits, case.attempts, policies.now))] += 1
-        seen += len(page)
-        if len(page) < PAGE:
-            break
-        before = page[-1].seq
-    caught = tuple(_caught(rule, found, policies.unreadable[rule.id]) for rule in rules)
-    return PolicyTrial(seen, seen < most, caught, uncaught)
-
-
-def name_of(decided: Decision) -> str:
-    """What people call a decision."""
-    match decided:
-        case IsolateDecision():
-            return "isolate"
-        case IgnoreDecision():
-            return "ignore"
-        case RepeatDecision(delay_s=None):
-            return "repeat"
-        case RepeatDecision():
-            return "repeat after"
-        case CorrectDecision():
-            return "correct"
-        case SalvageDecision():
-            return "salvage"
-
-
-def _reads_bodies(rules: Sequence[NamedRule]) -> bool:
-    wheres = (named.rule.match.where for named in rules)
-    return any(where is not None and where.names & {"value", "headers"} for where in wheres)
-
-
-def _record(case: Case, body: Body | None, blob: Callable[[str], bytes]) -> Record:
-    value, headers = (None, ()) if body is None else (_value(body, blob), body.headers)
-    return Record(case.topic, case.partition, case.offset, 0, case.key, value, headers)
-
-
-def _value(body: Body, blob: Callable[[str], bytes]) -> bytes | None:
-    if body.blob is None:
-        return body.value
-    try:
-        return blob(body.blob)
-    except OSError:
-        return None  # then no expression holds
-
-
-def _caught(rule: NamedRule, found: Counter[tuple[str, str]], unreadable: int) -> Caught:
-    decisions = {name: count for (id, name), count in sorted(found.items()) if id == rule.id}
-    return Caught(rule, sum(decisions.values()), decisions, unreadable)
-
-
 OPENED_AT_ONCE = 500
 TRIED = "new"  # stands for the version in the names of rules that are tried out
 
 
-@dataclass(frozen=True, slots=True)
-class Withdrawn:
-    """The version without the rule; and how many cases the rule had ignored, which may be opened now."""
-
-    version: Version
-    rule: Rule
-    ids: tuple[str, ...]  # what cases call the rule
-    ignored: int
-
-
 class PolicyService:
-    """What anybody may ask of the rules."""
+    """Shows, sets, withdraws and tries out the rules of flows."""
 
     def __init__(self, database: Database, event_log: EventLog, blob: Callable[[str], bytes]) -> None:
         self._database = database
@@ -180,7 +77,7 @@ class PolicyService:
         raise UnknownPolicy(f"flow {flow!r} has no version {version} of the {origin}'s rules")
 
     def error_topic(self, flow: str) -> str | None:
-        """That of a flow whose code names another than the usual one."""
+        """The error topic of a flow, if its code names another than the usual one."""
         with self._database.glance() as tx:
             found = self._store.current(tx, flow, PolicyOrigin.CODE)
         return None if found is None else found.error_topic
@@ -284,6 +181,16 @@ class PolicyService:
         self._event_log.record(tx, Event(EventKind.POLICIES_CHANGED, made.flow, who, made.why, data))
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The version without the rule; and how many cases the rule had ignored, which may be opened now."""
+
+    version: Version
+    rule: Rule
+    ids: tuple[str, ...]  # what cases call the rule
+    ignored: int
+
+
 def ignores(policy: Policy) -> bool:
     """Whether a rule may dismiss records, at once or after the last repeat."""
     return bool(_ignores_in(policy))
@@ -299,3 +206,89 @@ def _ignores_in(policy: Policy) -> Sequence[Ignore]:
 def _asks_for_hidden(rule: Rule) -> bool:
     """The number of cases that a rule would catch tells what is hidden from the one who asks."""
     return rule.match.where is not None and bool(rule.match.where.names & {"value", "key", "headers", "message"})
+
+
+def try_rules(
+    database: Database,
+    cases: CaseStore,
+    policies: Policies,
+    flow: str,
+    blob: Callable[[str], bytes],
+    most: int = MOST_CASES,
+) -> PolicyTrial:
+    """Changes nothing. A case counts with the failures that it has had so far."""
+    rules = policies.rules.get(flow, ())
+    found: Counter[tuple[str, str]] = Counter()
+    seen, before, uncaught = 0, None, 0
+    selection = CaseSelection(flow=flow, states=tuple(sorted(LIVE)))
+    while seen < most:
+        with database.read() as tx:
+            page = cases.page(tx, selection, min(PAGE, most - seen), before)
+            bodies = cases.bodies(tx, [case.id for case in page]) if _reads_bodies(rules) else {}
+        for case in page:
+            fits = policies.first(flow, case, case.attempts, _record(case, bodies.get(case.id), blob))
+            if fits is None:
+                uncaught += 1
+            else:
+                found[fits.id, name_of(decision(fits, case.attempts, policies.now))] += 1
+        seen += len(page)
+        if len(page) < PAGE:
+            break
+        before = page[-1].seq
+    caught = tuple(_caught(rule, found, policies.unreadable[rule.id]) for rule in rules)
+    return PolicyTrial(seen, seen < most, caught, uncaught)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTrial:
+    """Of so many cases, the newest first, what each rule would have caught; and what none has."""
+
+    cases: int
+    is_all: bool
+    caught: tuple[Caught, ...]
+    uncaught: int
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """What one rule would have done, by the name of the decision."""
+
+    rule: NamedRule
+    cases: int
+    decisions: dict[str, int]
+    unreadable: int  # records that its expression is not about
+
+
+def name_of(decided: Decision) -> str:
+    """What people call a decision."""
+    match decided:
+        case IsolateDecision():
+            return "isolate"
+        case IgnoreDecision():
+            return "ignore"
+        case RepeatDecision(delay_s=None):
+            return "repeat"
+        case RepeatDecision():
+            return "repeat after"
+        case CorrectDecision():
+            return "correct"
+        case SalvageDecision():
+            return "salvage"
+
+
+def _reads_bodies(rules: Sequence[NamedRule]) -> bool:
+    wheres = (named.rule.match.where for named in rules)
+    return any(where is not None and where.names & {"value", "headers"} for where in wheres)
+
+
+def _record(case: Case, body: Body | None, blob: Callable[[str], bytes]) -> Record:
+    try:
+        value = None if body is None else body.read(blob)
+    except OSError:
+        value = None  # then no expression holds
+    return Record(case.topic, case.partition, case.offset, 0, case.key, value, () if body is None else body.headers)
+
+
+def _caught(rule: NamedRule, found: Counter[tuple[str, str]], unreadable: int) -> Caught:
+    decisions = {name: count for (id, name), count in sorted(found.items()) if id == rule.id}
+    return Caught(rule, sum(decisions.values()), decisions, unreadable)

@@ -21,7 +21,7 @@ FROM_CODE = "the flow's code"
 
 
 class PolicyOrigin(StrEnum):
-    """Who has said it. What operators say comes before what the flow's code says."""
+    """Who has made a rule. Those of operators come before those of the flow's code."""
 
     OPERATOR = "operator"
     CODE = "code"
@@ -93,6 +93,10 @@ class PolicyStore:
     def current(self, tx: Transaction, flow: str, origin: PolicyOrigin) -> Version | None:
         """What counts now of one origin."""
         return next((each for each in self.latest(tx, flow) if each.origin is origin), None)
+
+    def error_topics(self, tx: Transaction) -> dict[str, str | None]:
+        """By flow, as its code has declared it; None: it has the usual name."""
+        return {each.flow: each.error_topic for each in self.latest(tx) if each.origin is PolicyOrigin.CODE}
 
     def versions(self, tx: Transaction, flow: str) -> list[Version]:
         """All of a flow, the newest first."""

@@ -1,1 +1,1 @@
-"""Back into flows: outbox, relay, lanes, recall."""
+"""Records go back into flows: outbox, relay, lanes, recall."""

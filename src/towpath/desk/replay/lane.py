@@ -1,13 +1,9 @@
-"""A lane: one partition of a flow's lane topic, in which what is to be tried again waits for the same time.
+"""A lane: one partition of a flow's lane topic, in which records wait for the same time before they are tried again.
 
-What lies in a lane: a record on its way back to its stage, with the time at which it is due and its ticket.
-
-Which records of a lane are released now, and up to where the lane is done. Pure: records and time are given.
-
-*Strict*: in the order in which they lie, up to the first that is not due. *All due*: every one that is due; the safe
-position is that of the first which was passed over, and what was released beyond it is remembered.
-
-The `desk_lane` table: which partition waits for how long, who has it, and how far it has come.
+A record in a lane carries the time at which it is due and its ticket. `choose` says which records are released now;
+it is pure. *Strict*: in the order in which they lie, up to the first that is not due. *All due*: every one that is
+due; the safe position is that of the first one passed over, and what was released beyond it is remembered. The table
+`desk_lane` says how long each partition waits, which process has it, and how far it has come.
 """
 
 from __future__ import annotations
@@ -28,6 +24,13 @@ from towpath.flow.records.reentry import ATTEMPT, CORRELATION, TICKET
 from towpath.log.record import NewRecord, Record
 
 SUFFIX = ".lanes"
+
+DUE = f"{PREFIX}due"  # microseconds since 1970, by the database's clock
+
+Order = Literal["strict", "all-due"]
+
+MOST_LANES = 100  # of a flow: what waits for yet another time waits in the nearest of them
+TRIES = 20
 
 
 def lane_topic(flow: str) -> str:
@@ -99,130 +102,6 @@ def nearest(lanes: Sequence[Lane], delay_ms: int) -> Lane:
     """The lane in which a wait of that length fits best: the shortest of those that are not shorter, or the longest."""
     longer = [lane for lane in lanes if lane.delay_ms >= delay_ms]
     return min(longer, key=lambda lane: lane.delay_ms) if longer else max(lanes, key=lambda lane: lane.delay_ms)
-
-
-DUE = f"{PREFIX}due"  # microseconds since 1970, by the database's clock
-
-
-def lane_record(record: NewRecord, lane: int, due_at: int) -> NewRecord:
-    """A record, with its ticket, that is to wait in a lane before it goes back."""
-    return record._replace(headers=(*record.headers, (DUE, str(due_at).encode())), partition=lane)
-
-
-class LaneRecord(NamedTuple):
-    """A record of a lane, read back."""
-
-    offset: int
-    case_id: str
-    attempt: int
-    ticket: int
-    due_at: int
-    spread: float  # from 0 to below 1: its share of the jitter, always the same for the same try
-    record: Record
-
-    @classmethod
-    def read(cls, record: Record) -> Self:
-        """Raises `KeyError` or `ValueError` when it is no record of a lane."""
-        said = {name: (value or b"").decode() for name, value in record.headers if name.startswith(PREFIX)}
-        case_id, attempt = said[CORRELATION], int(said[ATTEMPT])
-        spread = zlib.crc32(f"{case_id}/{attempt}".encode()) / (1 << 32)
-        return cls(record.offset, case_id, attempt, int(said[TICKET]), int(said[DUE]), spread, record)
-
-    @property
-    def bytes(self) -> int:
-        return len(self.record.value or b"") + len(self.record.key or b"") + 1000
-
-    def released(self) -> NewRecord:
-        """As it goes on to the re-entry topic, where its key decides the partition."""
-        headers = tuple(header for header in self.record.headers if header[0] != DUE)
-        return NewRecord(self.record.value, self.record.key, headers)
-
-
-Order = Literal["strict", "all-due"]
-
-
-class LaneDue(Protocol):
-    """What is asked of a record."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def due_at(self) -> int: ...
-    @property
-    def spread(self) -> float: ...
-    @property
-    def bytes(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class LaneTerms:
-    """By what it is decided: the time, in microseconds, and how the lane is set."""
-
-    now: int
-    order: Order = "strict"
-    jitter_us: int = 0
-    hurried_to: int = 0  # what is due before this counts as due now
-    most: int = 1_000
-    most_bytes: int = 4 << 20
-
-    def release_at(self, record: LaneDue) -> int:
-        """When a record goes: when it is due, or somewhat later, never sooner; at once when it was hurried."""
-        if record.due_at < self.hurried_to:
-            return 0
-        return record.due_at + int(record.spread * self.jitter_us)
-
-
-@dataclass(frozen=True, slots=True)
-class LaneChoice:
-    """Places in the given records of those that go now; and when the next will go, if nothing else happens."""
-
-    taken: tuple[int, ...]
-    next_at: int | None
-
-
-def choose(records: Sequence[LaneDue], terms: LaneTerms) -> LaneChoice:
-    """Which of the records, in the order in which they lie."""
-    taken: list[int] = []
-    next_at: int | None = None
-    room = terms.most_bytes
-    for place, record in enumerate(records):
-        at = terms.release_at(record)
-        is_full = len(taken) >= terms.most or (taken and room < record.bytes)
-        if at <= terms.now and not is_full:
-            taken.append(place)
-            room -= record.bytes
-            continue
-        next_at = at if next_at is None else min(next_at, at)
-        if is_full or terms.order == "strict":
-            break
-    return LaneChoice(tuple(taken), next_at)
-
-
-@dataclass(frozen=True, slots=True)
-class LaneProgress:
-    """How far a lane is done: everything below the position, and these offsets at or above it."""
-
-    position: int = 0
-    beyond: tuple[int, ...] = ()
-
-    def after(self, taken: Collection[int], left: Sequence[int], end: int) -> LaneProgress:
-        """With these offsets taken; `left` are those that were read and are not, `end` is after the last that was."""
-        position = left[0] if left else end
-        done = {offset for offset in (*self.beyond, *taken) if offset >= position}
-        return LaneProgress(position, tuple(sorted(done)))
-
-
-MOST_LANES = 100  # of a flow: what waits for yet another time waits in the nearest of them
-TRIES = 20
-
-
-@dataclass(frozen=True, slots=True)
-class LaneLoad:
-    """What waits in a lane."""
-
-    cases: int = 0
-    first_due: int | None = None
-    last_due: int | None = None
 
 
 class LaneStore:
@@ -319,10 +198,124 @@ class LaneStore:
         return bool(tx.rows(self._sql["pause_lane"], {**_which(lane), "is_paused": int(is_paused)}))
 
     def hurry(self, tx: Transaction, lane: Lane, to: int) -> Lane:
-        """What is due before that time counts as due now."""
+        """Set the time before which all that is due counts as due now."""
         rows = tx.rows(self._sql["hurry_lane"], {**_which(lane), "hurried_to": to})
         return Lane.from_row(rows[0])
 
 
+@dataclass(frozen=True, slots=True)
+class LaneLoad:
+    """How much waits in a lane."""
+
+    cases: int = 0
+    first_due: int | None = None
+    last_due: int | None = None
+
+
 def _which(lane: Lane) -> dict[str, object]:
     return {"flow": lane.flow, "partition": lane.partition}
+
+
+class LaneRecord(NamedTuple):
+    """A record of a lane, read back."""
+
+    offset: int
+    case_id: str
+    attempt: int
+    ticket: int
+    due_at: int
+    spread: float  # from 0 to below 1: its share of the jitter, always the same for the same try
+    record: Record
+
+    @classmethod
+    def read(cls, record: Record) -> Self:
+        """Raises `KeyError` or `ValueError` when it is no record of a lane."""
+        said = {name: (value or b"").decode() for name, value in record.headers if name.startswith(PREFIX)}
+        case_id, attempt = said[CORRELATION], int(said[ATTEMPT])
+        spread = zlib.crc32(f"{case_id}/{attempt}".encode()) / (1 << 32)
+        return cls(record.offset, case_id, attempt, int(said[TICKET]), int(said[DUE]), spread, record)
+
+    @property
+    def bytes(self) -> int:
+        return len(self.record.value or b"") + len(self.record.key or b"") + 1000
+
+    def released(self) -> NewRecord:
+        """As it goes on to the re-entry topic, where its key decides the partition."""
+        headers = tuple(header for header in self.record.headers if header[0] != DUE)
+        return NewRecord(self.record.value, self.record.key, headers)
+
+
+def lane_record(record: NewRecord, lane: int, due_at: int) -> NewRecord:
+    """A record, with its ticket, that is to wait in a lane before it goes back."""
+    return record._replace(headers=(*record.headers, (DUE, str(due_at).encode())), partition=lane)
+
+
+class LaneDue(Protocol):
+    """As much of a record as `choose` needs."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def due_at(self) -> int: ...
+    @property
+    def spread(self) -> float: ...
+    @property
+    def bytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LaneTerms:
+    """The time, in microseconds, and the settings of the lane by which records are chosen."""
+
+    now: int
+    order: Order = "strict"
+    jitter_us: int = 0
+    hurried_to: int = 0  # what is due before this counts as due now
+    most: int = 1_000
+    most_bytes: int = 4 << 20
+
+    def release_at(self, record: LaneDue) -> int:
+        """When a record goes: when it is due, or somewhat later, never sooner; at once when it was hurried."""
+        if record.due_at < self.hurried_to:
+            return 0
+        return record.due_at + int(record.spread * self.jitter_us)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneChoice:
+    """Places in the given records of those that go now; and when the next will go, if nothing else happens."""
+
+    taken: tuple[int, ...]
+    next_at: int | None
+
+
+def choose(records: Sequence[LaneDue], terms: LaneTerms) -> LaneChoice:
+    """Which of the records, in the order in which they lie."""
+    taken: list[int] = []
+    next_at: int | None = None
+    room = terms.most_bytes
+    for place, record in enumerate(records):
+        at = terms.release_at(record)
+        is_full = len(taken) >= terms.most or (taken and room < record.bytes)
+        if at <= terms.now and not is_full:
+            taken.append(place)
+            room -= record.bytes
+            continue
+        next_at = at if next_at is None else min(next_at, at)
+        if is_full or terms.order == "strict":
+            break
+    return LaneChoice(tuple(taken), next_at)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneProgress:
+    """How far a lane is done: everything below the position, and these offsets at or above it."""
+
+    position: int = 0
+    beyond: tuple[int, ...] = ()
+
+    def after(self, taken: Collection[int], left: Sequence[int], end: int) -> LaneProgress:
+        """With these offsets taken; `left` are those that were read and are not, `end` is after the last that was."""
+        position = left[0] if left else end
+        done = {offset for offset in (*self.beyond, *taken) if offset >= position}
+        return LaneProgress(position, tuple(sorted(done)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from towpath.core.events import Event, EventKind
@@ -26,7 +27,7 @@ class LaneView:
 
 
 class LaneService:
-    """What anybody may ask of lanes."""
+    """Shows lanes, and pauses, resumes, hurries and empties them."""
 
     def __init__(self, database: Database, event_log: EventLog) -> None:
         self._database = database
@@ -49,11 +50,11 @@ class LaneService:
 
     def pause(self, flow: str, partition: int, *, who: str, why: str) -> bool:
         """Release nothing of it until it is resumed; false when it is paused already."""
-        return self._change(flow, partition, "pause", who, why, lambda tx, lane: self._pause(tx, lane, True))
+        return self._change(flow, partition, "pause", who, why, partial(self._lanes.pause, is_paused=True))
 
     def resume(self, flow: str, partition: int, *, who: str, why: str) -> bool:
         """Go on; false when it is not paused."""
-        return self._change(flow, partition, "resume", who, why, lambda tx, lane: self._pause(tx, lane, False))
+        return self._change(flow, partition, "resume", who, why, partial(self._lanes.pause, is_paused=False))
 
     def hurry(self, flow: str, partition: int, *, who: str, why: str) -> int:
         """All that waits in it counts as due; returns how much that is."""
@@ -67,9 +68,6 @@ class LaneService:
         while moved := commit_by_hand(self._database, lambda tx: self._empty(tx, flow, partition, who, why)):
             emptied += moved
         return emptied
-
-    def _pause(self, tx: Transaction, lane: Lane, is_paused: bool) -> bool:
-        return self._lanes.pause(tx, lane, is_paused=is_paused)
 
     def _hurry(self, tx: Transaction, lane: Lane) -> int:
         crowd = self._lanes.crowds(tx, lane.flow).get(lane.partition, LaneLoad())

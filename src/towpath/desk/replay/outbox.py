@@ -1,35 +1,29 @@
-"""The tables `desk_outbox` and `desk_relay`: what is to be appended to topics, in order, and who does it.
+"""Sends records of cases back: a guarded move of the case and a row of the outbox, committed together.
 
-Where the relay puts what goes out.
+`OutboxStore` is the tables `desk_outbox` and `desk_relay`: what is to be appended to topics, in order, and by whom.
+`OutboxWriter` moves cases and fills the outbox, or calls that back; everything it does raises the ticket of a case in
+the statement that moves it (docs/explanation/desk.md, Tickets).
 
-What sends records of cases anywhere, or calls that back: a guarded move and a row of the outbox, committed together.
-
-Everything here raises the ticket of a case in the statement that moves it (docs/explanation/desk.md, Tickets).
-
-Records of a key in their order: what fails behind one that is not settled is parked behind it, and goes on after it.
-
-Each parked case names the one before it. When that one is settled the next goes back into the flow, and only that one:
+`Parking` keeps the records of a key in order: what fails behind one that is not settled is parked behind it. Each
+parked case names the one before it. When that one is settled the next goes back into the flow, and only that one:
 those behind it wait for it.
-
-What relay and replayer are made of, and what they share.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from towpath.core.clock import MICROS
-from towpath.core.events import Events
+from towpath.core.events import Event, EventKind, Events
 from towpath.db import Database, Queries, Transaction
 from towpath.db.database import Row
 from towpath.db.event_log import EventLog
 from towpath.db.processes import Process, ProcessStore
-from towpath.desk.cases.model import Case, CaseState
+from towpath.desk.cases.model import GAP, Case, CaseState
 from towpath.desk.cases.store import CaseStore
 from towpath.desk.replay.lane import LaneStore
 from towpath.errors import TopicExists, UnknownTopic
@@ -37,6 +31,21 @@ from towpath.flow.topics import FOREVER
 from towpath.log.log import Log
 from towpath.log.open import KAFKA_PREFIX
 from towpath.settings import Settings
+
+_COLUMNS = ("flow", "seq", "case_id", "ticket", "attempt", "target", "lane", "due_at", "made_at")
+
+_STATES: dict[str | None, CaseState | None] = {None: None, **{each.value: each for each in CaseState}}
+
+RELAY_BELL = "desk/relay"
+TOWPATH = "towpath"
+SENDABLE = (CaseState.WAITING, CaseState.REPLAYING)
+SHOWN_CASES = 20  # in an event
+
+Key = tuple[str, str]  # stage, and the hash of a key
+
+SMALL_PORTION = 1_000  # records of one transaction: one of SQLite's stays under 250 ms
+LARGE_PORTION = 10_000
+MOST_BYTES = 4 << 20
 
 
 class OutboxTarget(StrEnum):
@@ -47,145 +56,11 @@ class OutboxTarget(StrEnum):
     SOURCE = "source"  # the topic it came from, as a new record
 
 
-class OutboxItem(NamedTuple):
-    """A row of the outbox with what is needed of its case, whose part is None when the case is gone."""
-
-    seq: int
-    case_id: str
-    ticket: int
-    attempt: int
-    target: OutboxTarget
-    lane: int | None
-    due_at: int | None
-    who: str | None
-    why: str | None
-    case_ticket: int | None
-    state: CaseState | None
-    stage: str
-    topic: str
-    key: bytes | None
-    body_bytes: int
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether nobody has called it back since."""
-        is_out = self.state is (CaseState.WAITING if self.target is OutboxTarget.LANE else CaseState.REPLAYING)
-        return is_out and self.ticket == self.case_ticket
-
-
-class NewOutboxItem(NamedTuple):
-    """What is to go out: to a lane, or without one back to the stage."""
-
-    case_id: str
-    ticket: int
-    attempt: int
-    lane: int | None = None
-    due_at: int | None = None
-
-
-class OutboxRow(NamedTuple):
-    """A row of the outbox."""
-
-    seq: int
-    case_id: str
-    ticket: int
-    target: OutboxTarget
-
-
-_COLUMNS = ("flow", "seq", "case_id", "ticket", "attempt", "target", "lane", "due_at", "made_at")
-
-
-class OutboxStore:
-    """Reads and changes the outbox inside a transaction that the caller opens."""
-
-    def __init__(self, database: Database) -> None:
-        self._sql = Queries("towpath.desk.replay", "outbox", database.dialect)
-
-    def enqueue(
-        self,
-        tx: Transaction,
-        flow: str,
-        ids: Collection[str],
-        target: OutboxTarget = OutboxTarget.REENTRY,
-        who: str | None = None,
-        why: str | None = None,
-    ) -> int:
-        """Rows for cases that are *waiting* (to their lane) or *replaying* (to `target`); returns how many."""
-        values = {"flow": flow, "ids": json.dumps(list(ids)), "before": self._numbers(tx, flow, len(ids))}
-        return tx.run(self._sql["enqueue"], {**values, "target": target, "who": who, "why": why})
-
-    def add(self, tx: Transaction, flow: str, rows: Sequence[NewOutboxItem], now: int) -> None:
-        """Rows of which all is known."""
-        first = self._numbers(tx, flow, len(rows)) + 1
-        tx.insert_many("desk_outbox", _COLUMNS, (_row(flow, seq, row, now) for seq, row in enumerate(rows, first)))
-
-    def _numbers(self, tx: Transaction, flow: str, count: int) -> int:
-        """The number before the first of so many new ones. Nobody else gets any until the transaction ends."""
-        last: int = tx.rows(self._sql["take_numbers"], {"flow": flow, "count": count})[0][0]
-        return last - count
-
-    def flows(self, tx: Transaction, owner: str) -> list[str]:
-        """The flows that this process may send for, and that have something to send."""
-        return [flow for (flow,) in tx.rows(self._sql["flows"], {"owner": owner})]
-
-    def owners(self, tx: Transaction) -> set[str]:
-        return {owner for (owner,) in tx.rows(self._sql["owners"], {})}
-
-    def claim(self, tx: Transaction, flow: str, owner: str) -> bool:
-        """This process sends for the flow from now on; false when another does."""
-        return bool(tx.rows(self._sql["claim_relay"], {"flow": flow, "owner": owner}))
-
-    def free(self, tx: Transaction, owners: Collection[str]) -> int:
-        """The flows of these are nobody's from now on; returns how many."""
-        return sum(tx.run(self._sql["free_relays_of"], {"owner": owner}) for owner in owners)
-
-    def page(self, tx: Transaction, flow: str, after: int, limit: int) -> list[OutboxItem]:
-        """The rows after a number, in order."""
-        rows = tx.rows(self._sql["page"], {"flow": flow, "after": after, "limit": limit})
-        return [_going(row) for row in rows]
-
-    def of_cases(self, tx: Transaction, ids: Collection[str]) -> list[OutboxRow]:
-        """What is still to be sent of some cases, as far as the outbox knows."""
-        rows = tx.rows(self._sql["rows_of_cases"], {"ids": json.dumps(list(ids))})
-        return [OutboxRow(int(seq), str(id), int(ticket), _TARGETS[target]) for seq, id, ticket, target in rows]
-
-    def resent(self, tx: Transaction, flow: str, upto: int) -> dict[tuple[str, str], list[str]]:
-        """The cases up to a number that are in their source again, by who wanted that and why."""
-        found: dict[tuple[str, str], list[str]] = defaultdict(list)
-        for id, who, why in tx.rows(self._sql["resent"], {"flow": flow, "upto": upto}):
-            found[who, why].append(str(id))
-        return found
-
-    def delete(self, tx: Transaction, flow: str, upto: int) -> int:
-        return tx.run(self._sql["delete_rows"], {"flow": flow, "upto": upto})
-
-    def counts(self, tx: Transaction) -> dict[str, int]:
-        """How much is to be sent for each flow."""
-        return dict(tx.rows(self._sql["count_rows"], {}))
-
-
-def _row(flow: str, seq: int, row: NewOutboxItem, now: int) -> tuple[object, ...]:
-    target = OutboxTarget.REENTRY if row.lane is None else OutboxTarget.LANE
-    return (flow, seq, row.case_id, row.ticket, row.attempt, target.value, row.lane, row.due_at, now)
-
-
 _TARGETS = {each.value: each for each in OutboxTarget}
-_STATES: dict[str | None, CaseState | None] = {None: None, **{each.value: each for each in CaseState}}
-
-
-def _going(row: Row) -> OutboxItem:
-    seq, case_id, ticket, attempt, target, lane, due_at, who, why, case_ticket, state, stage, topic, key, size = row
-    known = (seq, str(case_id), ticket, attempt, _TARGETS[target], lane, due_at, who, why, case_ticket)
-    return OutboxItem(*known, _STATES[state], stage or "", topic or "", key, size or 0)
-
-
-GAP = "gap"  # a kind of case that has no body, so that nothing of it can be sent
-RELAY_BELL = "desk/relay"
-TOWPATH = "towpath"
 
 
 class OutboxWriter:
-    """Given a transaction by the caller. What a move finds in another state is left as it is: compare the ids."""
+    """Sends, in the caller's transaction. A case that is in another state is left as it is: compare the ids."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -280,7 +155,7 @@ class OutboxWriter:
             self._wake(tx)
 
     def queue(self, tx: Transaction, flow: str, rows: Sequence[NewOutboxItem]) -> None:
-        """The same for many of which all is known, such as cases that this transaction has made."""
+        """Rows of which all is known, such as those of cases that this transaction has made."""
         if rows:
             self._outbox.add(tx, flow, rows, self._database.now())
             self._wake(tx)
@@ -292,16 +167,13 @@ class OutboxWriter:
 def _by_flow(cases: Sequence[Case]) -> Mapping[str, list[Case]]:
     found: dict[str, list[Case]] = defaultdict(list)
     for case in cases:
-        if case.kind != GAP:
+        if case.kind != GAP:  # a gap has no body that could be sent
             found[case.flow].append(case)
     return found
 
 
-Key = tuple[str, str]  # stage, and the hash of a key
-
-
 class Parking:
-    """Given a transaction by the caller."""
+    """Releases what is parked behind settled cases, in the caller's transaction."""
 
     def __init__(self, database: Database) -> None:
         self._sql = Queries("towpath.desk.replay", "parking", database.dialect)
@@ -316,7 +188,7 @@ class Parking:
         return {(stage, key_hash): str(id) for stage, key_hash, id in rows}
 
     def release(self, tx: Transaction, settled: Collection[str]) -> list[str]:
-        """These are settled, or ignored: what is parked behind them goes on; returns that."""
+        """Let what is parked behind settled or ignored cases go on; returns the cases that go."""
         rows = tx.rows(self._sql["parked_behind"], {"ids": json.dumps(list(settled))}) if settled else []
         first: list[str] = []
         for id, before in rows:
@@ -329,40 +201,157 @@ class Parking:
         return self._sends.replay(tx, cases, delay_s=None, frm=[CaseState.PARKED], why=why)
 
 
-SMALL_PORTION = 1_000  # records of one transaction: one of SQLite's stays under 250 ms
-LARGE_PORTION = 10_000
-MOST_BYTES = 4 << 20
+class OutboxStore:
+    """Reads and changes the outbox inside a transaction that the caller opens."""
+
+    def __init__(self, database: Database) -> None:
+        self._sql = Queries("towpath.desk.replay", "outbox", database.dialect)
+
+    def enqueue(
+        self,
+        tx: Transaction,
+        flow: str,
+        ids: Collection[str],
+        target: OutboxTarget = OutboxTarget.REENTRY,
+        who: str | None = None,
+        why: str | None = None,
+    ) -> int:
+        """Rows for cases that are *waiting* (to their lane) or *replaying* (to `target`); returns how many."""
+        values = {"flow": flow, "ids": json.dumps(list(ids)), "before": self._numbers(tx, flow, len(ids))}
+        return tx.run(self._sql["enqueue"], {**values, "target": target, "who": who, "why": why})
+
+    def add(self, tx: Transaction, flow: str, rows: Sequence[NewOutboxItem], now: int) -> None:
+        """Rows of which all is known."""
+        first = self._numbers(tx, flow, len(rows)) + 1
+        tx.insert_many("desk_outbox", _COLUMNS, (_row(flow, seq, row, now) for seq, row in enumerate(rows, first)))
+
+    def _numbers(self, tx: Transaction, flow: str, count: int) -> int:
+        """The number before the first of so many new ones. Nobody else gets any until the transaction ends."""
+        last: int = tx.rows(self._sql["take_numbers"], {"flow": flow, "count": count})[0][0]
+        return last - count
+
+    def flows(self, tx: Transaction, owner: str) -> list[str]:
+        """The flows that this process may send for, and that have something to send."""
+        return [flow for (flow,) in tx.rows(self._sql["flows"], {"owner": owner})]
+
+    def owners(self, tx: Transaction) -> set[str]:
+        return {owner for (owner,) in tx.rows(self._sql["owners"], {})}
+
+    def claim(self, tx: Transaction, flow: str, owner: str) -> bool:
+        """This process sends for the flow from now on; false when another does."""
+        return bool(tx.rows(self._sql["claim_relay"], {"flow": flow, "owner": owner}))
+
+    def free(self, tx: Transaction, owners: Collection[str]) -> int:
+        """The flows of these are nobody's from now on; returns how many."""
+        return sum(tx.run(self._sql["free_relays_of"], {"owner": owner}) for owner in owners)
+
+    def page(self, tx: Transaction, flow: str, after: int, limit: int) -> list[OutboxItem]:
+        """The rows after a number, in order."""
+        rows = tx.rows(self._sql["page"], {"flow": flow, "after": after, "limit": limit})
+        return [_going(row) for row in rows]
+
+    def of_cases(self, tx: Transaction, ids: Collection[str]) -> list[OutboxRow]:
+        """What is still to be sent of some cases, as far as the outbox knows."""
+        rows = tx.rows(self._sql["rows_of_cases"], {"ids": json.dumps(list(ids))})
+        return [OutboxRow(int(seq), str(id), int(ticket), _TARGETS[target]) for seq, id, ticket, target in rows]
+
+    def resent(self, tx: Transaction, flow: str, upto: int) -> dict[tuple[str, str], list[str]]:
+        """The cases up to a number that are in their source again, by who wanted that and why."""
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for id, who, why in tx.rows(self._sql["resent"], {"flow": flow, "upto": upto}):
+            found[who, why].append(str(id))
+        return found
+
+    def delete(self, tx: Transaction, flow: str, upto: int) -> int:
+        return tx.run(self._sql["delete_rows"], {"flow": flow, "upto": upto})
+
+    def counts(self, tx: Transaction) -> dict[str, int]:
+        """How much is to be sent for each flow."""
+        return dict(tx.rows(self._sql["count_rows"], {}))
 
 
-@dataclass(frozen=True, slots=True)
+class OutboxItem(NamedTuple):
+    """A row of the outbox with what is needed of its case, whose part is None when the case is gone."""
+
+    seq: int
+    case_id: str
+    ticket: int
+    attempt: int
+    target: OutboxTarget
+    lane: int | None
+    due_at: int | None
+    who: str | None
+    why: str | None
+    case_ticket: int | None
+    state: CaseState | None
+    stage: str
+    topic: str
+    key: bytes | None
+    body_bytes: int
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether nobody has called it back since."""
+        is_out = self.state is (CaseState.WAITING if self.target is OutboxTarget.LANE else CaseState.REPLAYING)
+        return is_out and self.ticket == self.case_ticket
+
+
+class NewOutboxItem(NamedTuple):
+    """What is to go out: to a lane, or without one back to the stage."""
+
+    case_id: str
+    ticket: int
+    attempt: int
+    lane: int | None = None
+    due_at: int | None = None
+
+
+class OutboxRow(NamedTuple):
+    """A row of the outbox."""
+
+    seq: int
+    case_id: str
+    ticket: int
+    target: OutboxTarget
+
+
+def _row(flow: str, seq: int, row: NewOutboxItem, now: int) -> tuple[object, ...]:
+    target = OutboxTarget.REENTRY if row.lane is None else OutboxTarget.LANE
+    return (flow, seq, row.case_id, row.ticket, row.attempt, target.value, row.lane, row.due_at, now)
+
+
+def _going(row: Row) -> OutboxItem:
+    seq, case_id, ticket, attempt, target, lane, due_at, who, why, case_ticket, state, stage, topic, key, size = row
+    known = (seq, str(case_id), ticket, attempt, _TARGETS[target], lane, due_at, who, why, case_ticket)
+    return OutboxItem(*known, _STATES[state], stage or "", topic or "", key, size or 0)
+
+
 class ReplayContext:
-    """Made once for a process."""
+    """What relay and replayer share. Made once for a process."""
 
-    settings: Settings
-    database: Database
-    events: Events
-    event_log: EventLog
-    log: Log
-    process: Callable[[], Process]
-    blob: Callable[[str], bytes]  # the contents of a body that is kept in a file
-    cases: CaseStore
-    lanes: LaneStore
-    outbox: OutboxStore
-    processes: ProcessStore
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         settings: Settings,
         database: Database,
         events: Events,
         event_log: EventLog,
+        *,
         log: Log,
         process: Callable[[], Process],
         blob: Callable[[str], bytes],
-    ) -> Self:
-        stores = CaseStore(database), LaneStore(database), OutboxStore(database), ProcessStore(database)
-        return cls(settings, database, events, event_log, log, process, blob, *stores)
+    ) -> None:
+        """`blob` gives the contents of a body that is kept in a file."""
+        self.settings = settings
+        self.database = database
+        self.events = events
+        self.event_log = event_log
+        self.log = log
+        self.process = process
+        self.blob = blob
+        self.cases = CaseStore(database)
+        self.lanes = LaneStore(database)
+        self.outbox = OutboxStore(database)
+        self.processes = ProcessStore(database)
 
     @property
     def portion(self) -> int:
@@ -377,6 +366,21 @@ class ReplayContext:
     @property
     def _is_small(self) -> bool:
         return self.database.dialect == "sqlite" or not self.settings.log.url.startswith(KAFKA_PREFIX)
+
+    def give_up(self, tx: Transaction, flow: str, tickets: Iterable[tuple[str, int]], why: str) -> None:
+        """Records that cannot be sent are in front of a person again; `tickets` are case and ticket of each.
+
+        What was called back since is left alone. No attempt is burnt.
+        """
+        wanted = list(tickets)
+        now = self.cases.lock(tx, {id for id, _ in wanted})
+        same = [id for id, ticket in wanted if id in now and now[id].ticket == ticket]
+        opened = self.cases.move(
+            tx, same, CaseState.OPEN, frm=SENDABLE, who=TOWPATH, why=why, ticket=True, what="not sent", gives_back=True
+        )
+        if opened:
+            data = {"cases": opened[:SHOWN_CASES], "count": len(opened)}
+            self.event_log.record(tx, Event(EventKind.RECORDS_NOT_SENT, flow, why=why, data=data))
 
     def dead_among(self, owners: Callable[[Transaction], set[str]]) -> set[str]:
         """Which owners are not alive."""

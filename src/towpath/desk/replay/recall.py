@@ -1,11 +1,10 @@
-"""Calling back what was sent to a re-entry topic and was not read there: by a flow that does not run, for example.
+"""Calls back what was sent to a re-entry topic and not read there, for example because its flow does not run.
 
-What lies in a topic cannot be taken out of it. So its stage is told to pass over it (flow/recalled.py), which is safe
-only while no batch has read it. 12 and 13 of docs/explanation/desk.md.
+A record in a topic cannot be taken out of it. So its stage is told to pass over it (`flow.records.reentry`), which is
+safe only while no batch has read it. 12 and 13 of docs/explanation/desk.md.
 
-Whether there is a way back for a record: the flow and stage that it came from, and the topic that it has to go to.
-
-Asked before anything is moved: a case that is *replaying* into a topic that is gone would wait for ever.
+`RouteCheck` asks before any move whether a record has a way back: its flow and stage, and the topic that it has to go
+to. A case that is *replaying* into a topic that is gone would wait forever.
 """
 
 from __future__ import annotations
@@ -46,15 +45,15 @@ class Unread(NamedTuple):
 
 
 class ReplayRecall:
-    """Looks, outside of a transaction, and then calls back in one."""
+    """Looks for unread records outside of a transaction, and calls them back in one."""
 
     def __init__(self, database: Database, log: Callable[[], Log]) -> None:
         self._database = database
         self._log = log
         self._cases = CaseStore(database)
         self._outbox = OutboxStore(database)
-        self._covered = ReadProgress(database)
-        self._recalled = CancelledReplays(database)
+        self._progress = ReadProgress(database)
+        self._cancelled = CancelledReplays(database)
 
     def look(self, ids: Sequence[str]) -> dict[str, Unread | str]:
         """12: of cases that are replaying, where their records are unread; or why they cannot be called back."""
@@ -67,7 +66,7 @@ class ReplayRecall:
 
     def _look(self, flow: str, stage: str, cases: Sequence[Case]) -> dict[str, Unread | str]:
         with self._database.read() as tx:
-            stops, keeps_state = self._covered.stops_now(tx, flow, stage), self._covered.keeps_state(tx, flow, stage)
+            stops, keeps_state = self._progress.stops_now(tx, flow, stage), self._progress.keeps_state(tx, flow, stage)
         if keeps_state:
             return {case.id: KEPT for case in cases}
         wanted = {(case.id, case.ticket): case for case in cases}
@@ -123,11 +122,11 @@ class ReplayRecall:
         """13: those of which it is still so are not to be taken by their stage; returns these."""
         unread: list[str] = []
         for (flow, stage), some in _by_stage(cases.values()).items():
-            stops = self._covered.stops(tx, flow, stage)
+            stops = self._progress.stops(tx, flow, stage)
             still = [
                 case for case in some if isinstance(at := looked.get(case.id), Unread) and at.is_still(case, stops)
             ]
-            self._recalled.add(tx, flow, ((case.id, case.ticket) for case in still))
+            self._cancelled.add(tx, flow, ((case.id, case.ticket) for case in still))
             unread += [case.id for case in still]
         return unread
 
@@ -141,7 +140,7 @@ def _by_stage(cases: Iterable[Case]) -> dict[tuple[str, str], list[Case]]:
 
 
 class RouteSubject(Protocol):
-    """As much of a case as it takes to do something to it."""
+    """As much of a case as an action needs."""
 
     @property
     def id(self) -> str: ...
@@ -168,7 +167,7 @@ class ReplayRoute(NamedTuple):
 
 
 class RouteCheck:
-    """Remembers its answers, which cost a question to the log. Made anew for each piece of work."""
+    """Checks routes and remembers the answers, since each costs a request to the log. Made for each piece of work."""
 
     def __init__(self, database: Database, log: Callable[[], Log]) -> None:
         self._database = database
@@ -176,37 +175,37 @@ class RouteCheck:
         self._log = log
         self._known: dict[ReplayRoute, str | None] = {}
 
-    def unknown(self, ways: Iterable[ReplayRoute]) -> list[ReplayRoute]:
-        """Those that were not asked for yet."""
-        return [way for way in dict.fromkeys(ways) if way not in self._known]
+    def unknown(self, routes: Iterable[ReplayRoute]) -> list[ReplayRoute]:
+        """The routes that were not checked yet."""
+        return [route for route in dict.fromkeys(routes) if route not in self._known]
 
-    def ask(self, ways: Iterable[ReplayRoute]) -> None:
+    def ask(self, routes: Iterable[ReplayRoute]) -> None:
         """Find out about them. Outside of a transaction: a log may take its time."""
-        for way in self.unknown(ways):
-            self._known[way] = self._refusal(way)
+        for route in self.unknown(routes):
+            self._known[route] = self._refusal(route)
 
-    def refusal(self, way: ReplayRoute) -> str | None:
+    def refusal(self, route: ReplayRoute) -> str | None:
         """Why nothing can go there; None if it can."""
-        return self._known[way]
+        return self._known[route]
 
-    def _refusal(self, way: ReplayRoute) -> str | None:
+    def _refusal(self, route: ReplayRoute) -> str | None:
         try:
-            if way.source is not None:
-                self._log().topic(way.source)
+            if route.source is not None:
+                self._log().topic(route.source)
                 return None
             with self._database.read() as tx:
-                self._stages.read(tx, way.flow, way.stage)
-            self._log().topic(FlowTopics.of(way.flow).reentry)
+                self._stages.read(tx, route.flow, route.stage)
+            self._log().topic(FlowTopics.of(route.flow).reentry)
         except UnknownFlow:
-            return f"there is no stage {way.stage} of a flow {way.flow} here any more that could read it"
+            return f"there is no stage {route.stage} of a flow {route.flow} here any more that could read it"
         except UnknownTopic as error:
             return f"the topic {error.name} is gone, so that it has nowhere to go"
         return None
 
 
-def way_back(case: RouteSubject) -> ReplayRoute:
+def route_back(case: RouteSubject) -> ReplayRoute:
     return ReplayRoute(case.flow, case.stage)
 
 
-def way_to_source(case: RouteSubject) -> ReplayRoute:
+def route_to_source(case: RouteSubject) -> ReplayRoute:
     return ReplayRoute(case.flow, case.stage, case.topic)

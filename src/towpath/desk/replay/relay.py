@@ -1,11 +1,7 @@
 """The relay: what the outbox holds is appended to topics, each row once (docs/explanation/desk.md, 5 to 7).
 
-One process sends for a flow: it has the flow's row in `desk_relay`, which is freed when the process dies. Who does not
-know yet that it was taken for dead is fenced by the producer of its successor.
-
-The relay of one flow: its producer, and how far it has come.
-
-From a row of the outbox and the body of its case to the record that is appended.
+One process sends for a flow: it has the flow's row in `desk_relay`, which is freed when the process dies. A process
+that does not know yet that it was declared dead is fenced by the producer of its successor.
 """
 
 from __future__ import annotations
@@ -19,112 +15,105 @@ from typing import NamedTuple
 
 from towpath.core import crash
 from towpath.core.crash import CrashPoint
-from towpath.core.events import Event, EventKind
 from towpath.core.service import RoundResult, Service
-from towpath.db import Transaction
 from towpath.db.wakeups import Wakeup
 from towpath.desk.cases.model import Body, CaseState
 from towpath.desk.replay.lane import lane_record, lane_topic
-from towpath.desk.replay.outbox import RELAY_BELL, TOWPATH, OutboxItem, OutboxTarget, Parking, ReplayContext
+from towpath.desk.replay.outbox import RELAY_BELL, OutboxItem, OutboxTarget, Parking, ReplayContext
 from towpath.errors import BadRecord, DatabaseError, LogError, ProducerFenced
 from towpath.flow.records.errors import PREFIX
 from towpath.flow.records.reentry import reentry_record
 from towpath.flow.topics import FlowTopics, producer_of, shortened
 from towpath.log.record import NewRecord, Record, check_record
 
-
-class NotSendable(Exception):
-    """Why a record cannot be sent, and what to do about it, as a sentence for a person."""
-
-
-class Outgoing(NamedTuple):
-    """A record and where it goes."""
-
-    row: OutboxItem
-    topic: str
-    record: NewRecord
-
-
-@lru_cache(maxsize=100)
-def _reentry(flow: str) -> str:
-    return FlowTopics.of(flow).reentry
-
-
-def topic_of(flow: str, row: OutboxItem) -> str:
-    """Where a row is to be appended."""
-    match row.target:
-        case OutboxTarget.LANE:
-            return lane_topic(flow)
-        case OutboxTarget.REENTRY:
-            return _reentry(flow)
-        case OutboxTarget.SOURCE:
-            return row.topic
-
-
-def outgoing(flow: str, row: OutboxItem, body: Body | None, blob: Callable[[str], bytes]) -> Outgoing:
-    """Raises `NotSendable`."""
-    if body is None:
-        raise NotSendable("its body is not kept any more, so there is nothing to send; abandon it")
-    error = Record("", 0, 0, 0, row.key, _value(body, blob), body.headers)
-    try:
-        return Outgoing(row, topic_of(flow, row), _record(row, error))
-    except KeyError as missing:
-        raise NotSendable(f"its headers do not say {missing.args[0]}, so no stage would take it; abandon it") from None
-
-
-def too_large(made: Sequence[Outgoing], max_bytes: int) -> dict[str, list[OutboxItem]]:
-    """The rows of those that no topic would take, by what to do about it."""
-    found: dict[str, list[OutboxItem]] = defaultdict(list)
-    for each in made:
-        why = _too_large(each.record, max_bytes)
-        if why is not None:
-            found[why].append(each.row)
-    return dict(found)
-
-
-def _too_large(record: NewRecord, max_bytes: int) -> str | None:
-    try:
-        check_record(record, max_bytes)
-    except BadRecord as problem:
-        return f"{problem}; raise that setting, or edit the body, and replay it again"
-    return None
-
-
-def _record(row: OutboxItem, error: Record) -> NewRecord:
-    if row.target is OutboxTarget.SOURCE:
-        own = tuple(header for header in error.headers if not header[0].startswith(PREFIX))
-        return NewRecord(error.value, error.key, own)
-    back = reentry_record(error, row.case_id, row.attempt, ticket=row.ticket)
-    if row.lane is None or row.due_at is None:
-        return back
-    return lane_record(back, row.lane, row.due_at)
-
-
-def _value(body: Body, blob: Callable[[str], bytes]) -> bytes | None:
-    if body.blob is None:
-        return body.value
-    try:
-        return blob(body.blob)
-    except OSError as error:
-        raise NotSendable(
-            f"the file with its body cannot be read ({error.strerror}); put it back and replay"
-        ) from error
-
-
 HEADERS_BYTES = 1_000  # about as much as the headers of a record take
-SHOWN_CASES = 20
-SENDABLE = (CaseState.WAITING, CaseState.REPLAYING)
-
 Refused = dict[str, list[OutboxItem]]  # by the reason
 
+logger = logging.getLogger(__name__)
 
-def relay_group(flow: str) -> str:
-    """Its position in partition 0 of the lane topic is the number of the last row of the outbox that was appended."""
-    return shortened(f"towpath.desk.{flow}.relay")
+
+class Relay(Service):
+    """Sends for all flows that no other living process sends for."""
+
+    name = "relay"
+
+    def __init__(self, parts: ReplayContext) -> None:
+        super().__init__(parts.events)
+        self._parts = parts
+        self._flows: dict[str, FlowRelay] = {}
+        self._bell: Wakeup | None = None
+
+    def run_once(self) -> RoundResult:
+        if self._bell is not None:
+            self._bell.clear()
+        self._free_the_dead()
+        done = sum(self._send(flow) for flow in self._claimed())
+        return RoundResult(done, 0 if done else self._parts.settings.desk.relay_s)
+
+    def _free_the_dead(self) -> None:
+        """Flows whose relay has died belong to no process."""
+        parts = self._parts
+        dead = parts.dead_among(parts.outbox.owners)
+        if dead:
+            with parts.database.transaction() as tx:
+                parts.outbox.free(tx, dead)
+
+    def _claimed(self) -> list[str]:
+        """The flows that have something to send and are this process's."""
+        parts, me = self._parts, self._parts.process()
+        with parts.database.glance() as tx:
+            flows = parts.outbox.flows(tx, me.id)
+        if flows:
+            me.check_leased()
+        return [flow for flow in flows if flow in self._flows or self._claim(flow)]
+
+    def _claim(self, flow: str) -> bool:
+        parts = self._parts
+        with parts.database.transaction() as tx:
+            return parts.outbox.claim(tx, flow, parts.process().id)
+
+    def _send(self, flow: str) -> int:
+        try:
+            relay = self._flows.get(flow)
+            if relay is None:
+                relay = self._flows[flow] = FlowRelay(self._parts, flow)
+            return relay.send()
+        except ProducerFenced:
+            self._close(flow)
+            return 0  # whoever has taken over goes on
+        except BaseException:
+            self._close(flow)  # the next round asks the log how far this one came
+            raise
+
+    def _close(self, flow: str) -> None:
+        relay = self._flows.pop(flow, None)
+        if relay is not None:
+            with suppress(LogError):
+                relay.close()
+
+    def start(self) -> None:
+        self._parts.process()  # a process row before the first claim, and an error here rather than in the loop
+        if self._bell is None:
+            self._bell = self._parts.database.bells.hang(RELAY_BELL)
+        super().start()
+
+    def rest(self, seconds: float) -> None:
+        if self._bell is not None:
+            self._bell.wait(seconds)
+
+    def wake(self) -> None:
+        if self._bell is not None:
+            self._bell.ring()
+
+    def on_stop(self) -> None:
+        for flow in list(self._flows):
+            self._close(flow)
+        with suppress(DatabaseError), self._parts.database.transaction() as tx:
+            self._parts.outbox.free(tx, [self._parts.process().id])
 
 
 class FlowRelay:
-    """Given up after any failure: the next one asks the log how far this one came."""
+    """The relay of one flow. Given up after any failure: the next one asks the log how far this one came."""
 
     def __init__(self, parts: ReplayContext, flow: str) -> None:
         """5: fences the relay that was before, and deletes what it has appended."""
@@ -238,18 +227,12 @@ class FlowRelay:
         """What cannot be sent is in front of a person, with the reason; its row is passed over from now on."""
         with self._parts.database.transaction() as tx:
             for why, rows in refused.items():
-                self._open(tx, rows, why)
+                self._parts.give_up(tx, self._flow, ((row.case_id, row.ticket) for row in rows), why)
 
-    def _open(self, tx: Transaction, rows: Sequence[OutboxItem], why: str) -> None:
-        parts = self._parts
-        now = parts.cases.lock(tx, [row.case_id for row in rows])
-        same = [row.case_id for row in rows if row.case_id in now and now[row.case_id].ticket == row.ticket]
-        opened = parts.cases.move(
-            tx, same, CaseState.OPEN, frm=SENDABLE, who=TOWPATH, why=why, ticket=True, what="not sent", gives_back=True
-        )
-        if opened:
-            data = {"cases": opened[:SHOWN_CASES], "count": len(opened)}
-            parts.event_log.record(tx, Event(EventKind.RECORDS_NOT_SENT, self._flow, why=why, data=data))
+
+def relay_group(flow: str) -> str:
+    """Its position in partition 0 of the lane topic is the number of the last row of the outbox that was appended."""
+    return shortened(f"towpath.desk.{flow}.relay")
 
 
 def _within(rows: Sequence[OutboxItem], most_bytes: int) -> list[OutboxItem]:
@@ -270,85 +253,64 @@ def _gone(flow: str, topic: str, target: OutboxTarget) -> str:
     return f"the topic {topic} is gone, so flow {flow} cannot take it; run the flow, which makes it, and replay"
 
 
-logger = logging.getLogger(__name__)
+class NotSendable(Exception):
+    """Why a record cannot be sent, and what to do about it, as a sentence for a person."""
 
 
-class Relay(Service):
-    """Sends for all flows that no other living process sends for."""
+class Outgoing(NamedTuple):
+    """A record and where it goes."""
 
-    name = "relay"
+    row: OutboxItem
+    topic: str
+    record: NewRecord
 
-    def __init__(self, parts: ReplayContext) -> None:
-        super().__init__(parts.events)
-        self._parts = parts
-        self._flows: dict[str, FlowRelay] = {}
-        self._bell: Wakeup | None = None
 
-    def run_once(self) -> RoundResult:
-        if self._bell is not None:
-            self._bell.clear()
-        self.parts_of_the_dead()
-        done = sum(self._send(flow) for flow in self._claimed())
-        return RoundResult(done, 0 if done else self._parts.settings.desk.relay_s)
+def outgoing(flow: str, row: OutboxItem, body: Body | None, blob: Callable[[str], bytes]) -> Outgoing:
+    """Raises `NotSendable`."""
+    if body is None:
+        raise NotSendable("its body is not kept any more, so there is nothing to send; abandon it")
+    try:
+        error = Record("", 0, 0, 0, row.key, body.read(blob), body.headers)
+        return Outgoing(row, topic_of(flow, row), _record(row, error))
+    except OSError as problem:
+        why = f"the file with its body cannot be read ({problem.strerror}); put it back and replay"
+        raise NotSendable(why) from problem
+    except KeyError as missing:
+        raise NotSendable(f"its headers do not say {missing.args[0]}, so no stage would take it; abandon it") from None
 
-    def parts_of_the_dead(self) -> int:
-        """Flows whose relay has died are nobody's; returns how many."""
-        parts = self._parts
-        dead = parts.dead_among(parts.outbox.owners)
-        if not dead:
-            return 0
-        with parts.database.transaction() as tx:
-            return parts.outbox.free(tx, dead)
 
-    def _claimed(self) -> list[str]:
-        """The flows that have something to send and are this process's."""
-        parts, me = self._parts, self._parts.process()
-        with parts.database.glance() as tx:
-            flows = parts.outbox.flows(tx, me.id)
-        if flows:
-            me.check_leased()
-        return [flow for flow in flows if flow in self._flows or self._claim(flow)]
+def topic_of(flow: str, row: OutboxItem) -> str:
+    """Where a row is to be appended."""
+    match row.target:
+        case OutboxTarget.LANE:
+            return lane_topic(flow)
+        case OutboxTarget.REENTRY:
+            return _reentry(flow)
+        case OutboxTarget.SOURCE:
+            return row.topic
 
-    def _claim(self, flow: str) -> bool:
-        parts = self._parts
-        with parts.database.transaction() as tx:
-            return parts.outbox.claim(tx, flow, parts.process().id)
 
-    def _send(self, flow: str) -> int:
+@lru_cache(maxsize=100)
+def _reentry(flow: str) -> str:
+    return FlowTopics.of(flow).reentry
+
+
+def _record(row: OutboxItem, error: Record) -> NewRecord:
+    if row.target is OutboxTarget.SOURCE:
+        own = tuple(header for header in error.headers if not header[0].startswith(PREFIX))
+        return NewRecord(error.value, error.key, own)
+    back = reentry_record(error, row.case_id, row.attempt, ticket=row.ticket)
+    if row.lane is None or row.due_at is None:
+        return back
+    return lane_record(back, row.lane, row.due_at)
+
+
+def too_large(made: Sequence[Outgoing], max_bytes: int) -> dict[str, list[OutboxItem]]:
+    """The rows of those that no topic would take, by what to do about it."""
+    found: dict[str, list[OutboxItem]] = defaultdict(list)
+    for each in made:
         try:
-            relay = self._flows.get(flow)
-            if relay is None:
-                relay = self._flows[flow] = FlowRelay(self._parts, flow)
-            return relay.send()
-        except ProducerFenced:
-            self._close(flow)
-            return 0  # whoever has taken over goes on
-        except BaseException:
-            self._close(flow)  # the next round asks the log how far this one came
-            raise
-
-    def _close(self, flow: str) -> None:
-        relay = self._flows.pop(flow, None)
-        if relay is not None:
-            with suppress(LogError):
-                relay.close()
-
-    def start(self) -> None:
-        self._parts.process()  # a process row before the first claim, and an error here rather than in the loop
-        if self._bell is None:
-            self._bell = self._parts.database.bells.hang(RELAY_BELL)
-        super().start()
-
-    def rest(self, seconds: float) -> None:
-        if self._bell is not None:
-            self._bell.wait(seconds)
-
-    def wake(self) -> None:
-        if self._bell is not None:
-            self._bell.ring()
-
-    def on_stop(self) -> None:
-        for flow in list(self._flows):
-            self._close(flow)
-        with suppress(DatabaseError), self._parts.database.transaction() as tx:
-            self._parts.outbox.free(tx, [self._parts.process().id])
+            check_record(each.record, max_bytes)
+        except BadRecord as problem:
+            found[f"{problem}; raise that setting, or edit the body, and replay it again"].append(each.row)
+    return dict(found)

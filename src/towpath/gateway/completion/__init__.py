@@ -1,1 +1,1 @@
-"""The end of an upload: stages passed, closing steps."""
+"""The end of an upload: stages pass it, closing steps run, results are complete."""

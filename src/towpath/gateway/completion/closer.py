@@ -54,7 +54,7 @@ WHY_CHARACTERS = 1_000
 
 
 class Closer(Service):
-    """Runs beside the flow, one upload after the other; for streams without a flow, beside the gateway."""
+    """Closes uploads one after the other. Runs beside the flow; for streams without a flow, beside the gateway."""
 
     name = "upload closer"
 

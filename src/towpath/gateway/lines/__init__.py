@@ -1,1 +1,1 @@
-"""Bytes to lines to values; pure."""
+"""Bytes to lines to values of records. Pure."""

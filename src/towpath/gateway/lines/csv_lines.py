@@ -1,9 +1,8 @@
 """CSV lines to records, as RFC 4180 has them: fields divided by commas, quotes doubled inside quotes.
 
-Nearly all lines are plain: no quotes, nothing that JSON would have to escape, values that surely fit. One pattern finds
-that out and takes them apart, and a ready text takes the parts. All other lines are looked at field by field.
-
-One column of a CSV file: which texts fit it, and how they are written in JSON. Numbers keep their digits.
+Nearly all lines are plain: no quotes, nothing that JSON would have to escape, values that surely fit. One pattern
+finds that out and takes them apart, and a prepared text takes the parts. All other lines are read field by field.
+`CsvColumn` knows which texts fit a column and how they are written in JSON; numbers keep their digits.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from towpath.flow.documents.types import (
 from towpath.gateway.lines.lines import LineReading, LineRefusal, Stamp, too_long
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-
 # Texts that surely fit, by which nearly all lines are known to be good. What else may fit is looked at one by one.
 _PLAIN_TEXT = r'[^,"\\\x00-\x1f]*+'
 _PLAIN_DAY = r"[12][0-9]{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
@@ -39,80 +37,6 @@ _PLAIN_TIME = _PLAIN_DAY + r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-
 _WHOLE_DIGITS = {8: 2, 16: 4, 32: 9, 64: 18}
 _NUMBERS = (IntegerType, DoubleType, DecimalType)
 SCALARS = (TextType, BooleanType, *_NUMBERS, DateType, TimestampType)
-
-
-class CsvColumn:
-    """A column of the file, with its field of the schema; a column that no schema names holds strings."""
-
-    def __init__(self, field: SchemaField) -> None:
-        self.field = field
-        self.name = field.name
-        self.is_text = isinstance(field.kind, TextType)
-        self.is_quoted = isinstance(
-            field.kind, TextType | DateType | TimestampType
-        )  # whether its values are strings in JSON
-        self._fits = re.compile(_pattern(field.kind)).fullmatch
-
-    @property
-    def pattern(self) -> str:
-        """What surely fits, as a group of a pattern; empty is null in all but texts."""
-        inner = _pattern(self.field.kind)
-        return f"({inner}|)" if self.field.nullable and not self.is_text else f"({inner})"
-
-    def token(self, text: str) -> str:
-        """The text of one field as JSON; `Misfit` if it does not fit."""
-        kind = self.field.kind
-        if self.is_text:
-            return orjson.dumps(text).decode()
-        if self._fits(text):
-            return f'"{text}"' if self.is_quoted else text
-        if not text:
-            self.field.fit(None, self.name)
-            return "null"
-        if isinstance(kind, _NUMBERS):
-            kind.fit(self._number(kind, text), self.name)
-            return text
-        if isinstance(kind, BooleanType):
-            kind.fit({"true": True, "false": False}.get(text, text), self.name)
-            return text
-        kind.fit(text, self.name)
-        return orjson.dumps(text).decode()
-
-    def _number(self, kind: ColumnType, text: str) -> object:
-        if not _NUMBER.fullmatch(text):
-            raise kind.misfit(text, self.name)
-        try:
-            return exact(text.encode())
-        except ValueError as error:
-            raise Misfit(self.name, kind.ddl, str(error)) from None
-
-
-def text_column(name: str) -> CsvColumn:
-    return CsvColumn(SchemaField(name, TextType()))
-
-
-def _pattern(kind: ColumnType) -> str:
-    match kind:
-        case BooleanType():
-            return "true|false"
-        case IntegerType(bits=bits):
-            return f"-?(?:0|[1-9][0-9]{{0,{_WHOLE_DIGITS[bits] - 1}}})"
-        case DoubleType():
-            return r"-?(?:0|[1-9][0-9]{0,7})(?:\.[0-9]{1,7})?"
-        case DecimalType(precision=precision, scale=scale):
-            return _decimal(precision - scale, scale)
-        case DateType():
-            return _PLAIN_DAY
-        case TimestampType(has_zone=has_zone):
-            return _PLAIN_TIME + ("Z" if has_zone else "")
-        case _:
-            return _PLAIN_TEXT
-
-
-def _decimal(before: int, after: int) -> str:
-    whole = f"(?:0|[1-9][0-9]{{0,{before - 1}}})" if before else "0"
-    return f"-?{whole}" + (rf"(?:\.[0-9]{{1,{after}}})?" if after else "")
-
 
 _FIELD = re.compile(r'(?:"([^"]*+(?:""[^"]*+)*+)"(?=,|\Z)|(?!")([^,]*+))(,?)')
 # Quotes around fields that would not need them.
@@ -209,7 +133,7 @@ class CsvLines:
 
 
 class _Refused(ValueError):
-    """The line is no record."""
+    """The line is not a record."""
 
     def __init__(self, rule: str, message: str) -> None:
         super().__init__(message)
@@ -252,7 +176,9 @@ def columns_of(
     nested = [name for name in names if name in declared and not isinstance(declared[name].kind, SCALARS)]
     if nested:
         raise BadValue(f"column {nested[0]} is {declared[nested[0]].kind.ddl}, which CSV cannot hold; send JSON lines")
-    return [CsvColumn(declared[name]) if name in declared else text_column(name) for name in names]
+    return [
+        CsvColumn(declared[name]) if name in declared else CsvColumn(SchemaField(name, TextType())) for name in names
+    ]
 
 
 def _check_names(names: Sequence[str], reserved: Sequence[str]) -> None:
@@ -264,3 +190,70 @@ def _check_names(names: Sequence[str], reserved: Sequence[str]) -> None:
     taken = [name for name in names if name in reserved]
     if taken:
         raise BadValue(f"no column can be called {taken[0]!r}: the gateway puts a field of that name into each record")
+
+
+class CsvColumn:
+    """A column of the file, with its field of the schema; a column that no schema names holds strings."""
+
+    def __init__(self, field: SchemaField) -> None:
+        self.field = field
+        self.name = field.name
+        self.is_text = isinstance(field.kind, TextType)
+        self.is_quoted = isinstance(field.kind, TextType | DateType | TimestampType)  # strings in JSON
+        self._fits = re.compile(_pattern(field.kind)).fullmatch
+
+    @property
+    def pattern(self) -> str:
+        """What surely fits, as a group of a pattern; empty is null in all but texts."""
+        inner = _pattern(self.field.kind)
+        return f"({inner}|)" if self.field.nullable and not self.is_text else f"({inner})"
+
+    def token(self, text: str) -> str:
+        """The text of one field as JSON; `Misfit` if it does not fit."""
+        kind = self.field.kind
+        if self.is_text:
+            return orjson.dumps(text).decode()
+        if self._fits(text):
+            return f'"{text}"' if self.is_quoted else text
+        if not text:
+            self.field.fit(None, self.name)
+            return "null"
+        if isinstance(kind, _NUMBERS):
+            kind.fit(self._number(kind, text), self.name)
+            return text
+        if isinstance(kind, BooleanType):
+            kind.fit({"true": True, "false": False}.get(text, text), self.name)
+            return text
+        kind.fit(text, self.name)
+        return orjson.dumps(text).decode()
+
+    def _number(self, kind: ColumnType, text: str) -> object:
+        if not _NUMBER.fullmatch(text):
+            raise kind.misfit(text, self.name)
+        try:
+            return exact(text.encode())
+        except ValueError as error:
+            raise Misfit(self.name, kind.ddl, str(error)) from None
+
+
+def _pattern(kind: ColumnType) -> str:
+    match kind:
+        case BooleanType():
+            return "true|false"
+        case IntegerType(bits=bits):
+            return f"-?(?:0|[1-9][0-9]{{0,{_WHOLE_DIGITS[bits] - 1}}})"
+        case DoubleType():
+            return r"-?(?:0|[1-9][0-9]{0,7})(?:\.[0-9]{1,7})?"
+        case DecimalType(precision=precision, scale=scale):
+            return _decimal(precision - scale, scale)
+        case DateType():
+            return _PLAIN_DAY
+        case TimestampType(has_zone=has_zone):
+            return _PLAIN_TIME + ("Z" if has_zone else "")
+        case _:
+            return _PLAIN_TEXT
+
+
+def _decimal(before: int, after: int) -> str:
+    whole = f"(?:0|[1-9][0-9]{{0,{before - 1}}})" if before else "0"
+    return f"-?{whole}" + (rf"(?:\.[0-9]{{1,{after}}})?" if after else "")

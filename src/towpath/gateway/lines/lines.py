@@ -1,20 +1,12 @@
-"""Bytes to whole lines, the same ones however the bytes were cut into chunks.
+"""Bytes to whole lines, the same ones however the bytes were cut into chunks; and values for refused lines. Pure.
 
-A line ends with a line feed. A CSV record is a line too, and may hold line ends inside quotes. What is decided about a
-line depends on its own bytes only: nothing is taken before enough of it is there to decide.
+A line ends with a line feed. A CSV record is a line too, and may hold line ends inside quotes. What is decided about
+a line depends on its own bytes only: nothing is taken before enough of it is there to decide. A compressed chunk is a
+gzip of its own, and is unpacked no larger than a chunk may be.
 
-What is to be done with a chunk: taken, cut, answered as a repeat, or refused. Nothing but numbers in and out.
-
-Chunks that come compressed: each one is a gzip of its own, and unpacked no larger than a chunk may be.
-
-What a reader makes of lines. Two classes fit: `CsvLines` and `JsonLines`.
-
-A line that is no record: it goes into the topic all the same, as what no flow can take for a document.
-
-An array fails in every flow, and becomes a case of the desk with the rule that was not met, the number of the line and
+A line that is not a record goes into the topic all the same, as a value that no flow can take for a document. Such an
+array fails in every flow, and becomes a case of the desk with the rule that was not met, the number of the line and
 the line itself. So nothing that a sender has sent is lost without a person knowing.
-
-What the gateway puts into the records of a sender: whose they are, and which line each was.
 """
 
 from __future__ import annotations
@@ -31,23 +23,95 @@ from towpath.errors import BadChunk, BadValue, ChunkGap, ChunkTooLarge
 from towpath.log.record import Headers
 
 Format = Literal["jsonl", "csv"]
-
 END = b"\n"
 QUOTE = b'"'
-
 # Quotes count only where a field begins with one. Nothing in it is tried twice: a doubled quote at the end of what is
 # there must not be taken for the end of a field.
 _FIELD = rb'(?:"[^"]*+(?:""[^"]*+)*+"(?!")[^,\n]*+|[^",\n][^,\n]*+|)'
 _RECORD = re.compile(rb"%b(?:,%b)*+(?:\n|\Z)" % (_FIELD, _FIELD))
 
+LARGEST = (1 << 62) - 1  # of offsets and sequence numbers, which have to fit into a column
+
+_GZIP = 16 + zlib.MAX_WBITS
+
+MARK = "towpath-refused"
+SHOWN_CHARACTERS = 1_000  # of a line that is too long to be kept
+
+
+class LineReader(Protocol):
+    """Lines of one sender to values of records."""
+
+    def read(self, lines: Sequence[bytes], numbers: Sequence[int]) -> LineReading:
+        """What becomes of each of the lines; `numbers` are those under which the sender knows them."""
+
 
 @dataclass(frozen=True, slots=True)
-class LineCut:
-    """Whole lines without their ends, how many bytes they are with them, and whether the next one is too long."""
+class LineReading:
+    """For each line the value and the key of its record, None where it is refused or blank; and why it is refused."""
 
-    lines: list[bytes]
-    used: int
-    is_too_long: bool = False
+    values: list[bytes | None]
+    keys: list[bytes | None]
+    refusals: dict[int, LineRefusal] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LineRefusal:
+    """Why a line is refused. `rule` is a short name that all such lines share; `is_cut`: its text is not all of it."""
+
+    rule: str
+    message: str
+    is_cut: bool = False
+
+
+def refused_value(refusal: LineRefusal, line: bytes, number: int, upload: str, sender: str) -> bytes:
+    """The value of the record that stands for a refused line."""
+    about = {
+        "rule": refusal.rule,
+        "message": f"line {number}: {refusal.message}",
+        "line": number,
+        "sender": sender,
+        "upload": upload,
+    }
+    text = shown(line[: 4 * SHOWN_CHARACTERS])[:SHOWN_CHARACTERS] if refusal.is_cut else shown(line)
+    return orjson.dumps([MARK, about, text])
+
+
+def too_long(most_bytes: int) -> LineRefusal:
+    """The refusal of a long line: the same for one that was seen whole and one that its sender has skipped."""
+    return LineRefusal("line too long", f"longer than {most_bytes} bytes; its beginning is kept", is_cut=True)
+
+
+def shown(line: bytes) -> str:
+    """The line as text; bytes that are no UTF-8 are written `\\xNN`."""
+    return line.decode(errors="backslashreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The upload and the sender, and under which names an upload and a line stand in a record."""
+
+    upload: str
+    sender: str
+    upload_field: str = "upload"
+    line_field: str = ""
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Names that a line may not have of its own."""
+        return tuple(name for name in (self.upload_field, self.line_field) if name)
+
+    def beginning(self, number: int) -> str:
+        """How the JSON object of a line begins; the fields of the line follow."""
+        line = f",{_spelt(self.line_field)}:{number}" if self.line_field else ""
+        return f"{{{_spelt(self.upload_field)}:{_spelt(self.upload)}{line}"
+
+    def headers(self, numbers: Iterable[int]) -> list[Headers]:
+        upload, sender = ("upload", self.upload.encode()), ("sender", self.sender.encode())
+        return [(upload, sender, ("line", b"%d" % number)) for number in numbers]
+
+
+def _spelt(text: str) -> str:
+    return orjson.dumps(text).decode()
 
 
 def cut_lines(data: bytes, format: Format, most_bytes: int, *, is_last: bool) -> LineCut:
@@ -59,6 +123,15 @@ def cut_lines(data: bytes, format: Format, most_bytes: int, *, is_last: bool) ->
     if format == "csv" and QUOTE in data:
         return _cut_records(data, most_bytes, is_last)
     return _cut_plain(data, most_bytes, is_last)
+
+
+@dataclass(frozen=True, slots=True)
+class LineCut:
+    """Whole lines without their ends, how many bytes they are with them, and whether the next one is too long."""
+
+    lines: list[bytes]
+    used: int
+    is_too_long: bool = False
 
 
 def _cut_plain(data: bytes, most_bytes: int, is_last: bool) -> LineCut:
@@ -109,9 +182,6 @@ def _end_of_record(data: bytes, at: int, most_bytes: int, is_last: bool) -> int 
     return stop or (len(data) if is_last else None)
 
 
-LARGEST = (1 << 62) - 1  # of offsets and sequence numbers, which have to fit into a column
-
-
 @dataclass(frozen=True, slots=True)
 class BytePosition:
     """Where a sender is, or where a chunk says that it belongs."""
@@ -138,9 +208,6 @@ def known_bytes(taken: BytePosition, chunk: BytePosition, length: int) -> int | 
     return known if known < length else None
 
 
-_GZIP = 16 + zlib.MAX_WBITS
-
-
 def unzipped(data: bytes, most_bytes: int) -> bytes:
     """The plain bytes; `BadChunk` if it is no whole gzip, `ChunkTooLarge` as soon as it is more than so many."""
     unzip = zlib.decompressobj(_GZIP)
@@ -155,83 +222,3 @@ def unzipped(data: bytes, most_bytes: int) -> bytes:
     if unzip.unused_data:
         raise BadChunk("something stands behind the gzip of the chunk: a chunk is one gzip and nothing else")
     return plain
-
-
-@dataclass(frozen=True, slots=True)
-class LineReading:
-    """For each line the value and the key of its record, None where it is refused or blank; and why it is refused."""
-
-    values: list[bytes | None]
-    keys: list[bytes | None]
-    refusals: dict[int, LineRefusal] = field(default_factory=dict)
-
-
-class LineReader(Protocol):
-    """Lines of one sender to values of records."""
-
-    def read(self, lines: Sequence[bytes], numbers: Sequence[int]) -> LineReading:
-        """What becomes of each of the lines; `numbers` are those under which the sender knows them."""
-
-
-MARK = "towpath-refused"
-SHOWN_CHARACTERS = 1_000  # of a line that is too long to be kept
-
-
-@dataclass(frozen=True, slots=True)
-class LineRefusal:
-    """Why a line is refused. `rule` is a short name that all such lines share; `is_cut`: its text is not all of it."""
-
-    rule: str
-    message: str
-    is_cut: bool = False
-
-
-def shown(line: bytes) -> str:
-    """The line as text; bytes that are no UTF-8 are written `\\xNN`."""
-    return line.decode(errors="backslashreplace")
-
-
-def refused_value(refusal: LineRefusal, line: bytes, number: int, upload: str, sender: str) -> bytes:
-    """The value of the record that stands for a refused line."""
-    about = {
-        "rule": refusal.rule,
-        "message": f"line {number}: {refusal.message}",
-        "line": number,
-        "sender": sender,
-        "upload": upload,
-    }
-    text = shown(line[: 4 * SHOWN_CHARACTERS])[:SHOWN_CHARACTERS] if refusal.is_cut else shown(line)
-    return orjson.dumps([MARK, about, text])
-
-
-def too_long(most_bytes: int) -> LineRefusal:
-    """The same of a line that was seen whole and of one that its sender has skipped."""
-    return LineRefusal("line too long", f"longer than {most_bytes} bytes; its beginning is kept", is_cut=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """The upload and the sender, and under which names an upload and a line stand in a record."""
-
-    upload: str
-    sender: str
-    upload_field: str = "upload"
-    line_field: str = ""
-
-    @property
-    def reserved(self) -> tuple[str, ...]:
-        """Names that a line may not have of its own."""
-        return tuple(name for name in (self.upload_field, self.line_field) if name)
-
-    def beginning(self, number: int) -> str:
-        """How the JSON object of a line begins; the fields of the line follow."""
-        line = f",{_spelt(self.line_field)}:{number}" if self.line_field else ""
-        return f"{{{_spelt(self.upload_field)}:{_spelt(self.upload)}{line}"
-
-    def headers(self, numbers: Iterable[int]) -> list[Headers]:
-        upload, sender = ("upload", self.upload.encode()), ("sender", self.sender.encode())
-        return [(upload, sender, ("line", b"%d" % number)) for number in numbers]
-
-
-def _spelt(text: str) -> str:
-    return orjson.dumps(text).decode()

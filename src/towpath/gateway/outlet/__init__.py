@@ -1,1 +1,1 @@
-"""Results of uploads."""
+"""Results of uploads: sinks that write them, files, and pages for clients."""

@@ -7,8 +7,6 @@ could stand behind them before. Who asks must be allowed to: that is looked at b
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -38,45 +36,6 @@ from towpath.gateway.uploads.streams import Streams
 
 MOST_ROWS = 10_000
 MOST_BYTES = 4 << 20
-LOOK_S = 0.1
-WAIT_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class OutletPage:
-    """Some rows as JSON lines, and where to go on. `is_end`: the query is complete, and no row stands behind these."""
-
-    lines: bytes
-    rows: int
-    cursor: str
-    is_end: bool
-
-
-@dataclass(frozen=True, slots=True)
-class QueryView:
-    """How far a query is, and how far its client. Its kind is empty while the flow has not seen the upload."""
-
-    query: str
-    kind: str
-    state: ResultState
-    rows: int | None = None
-    bytes: int | None = None
-    cursor: str | None = None
-    acknowledged_at: datetime | None = None
-    is_acknowledged: bool = False  # to its end
-
-    @classmethod
-    def of(cls, result: StoredResult) -> QueryView:
-        counts = (result.rows, result.bytes)
-        return cls(
-            result.query,
-            result.kind,
-            result.state,
-            *counts,
-            result.cursor,
-            result.acknowledged_at,
-            result.is_acknowledged,
-        )
 
 
 class Outlet:
@@ -129,29 +88,6 @@ class Outlet:
         first = self.page(upload, query, most_rows=1)
         return columns_of(first.lines, without=[self._upload_field(row)]) if first.rows else None
 
-    def follow(
-        self,
-        upload: str,
-        query: str,
-        cursor: str | None = None,
-        *,
-        wait_s: float = WAIT_S,
-        most_rows: int = MOST_ROWS,
-        stopping: Callable[[], bool] = lambda: False,
-    ) -> Iterator[OutletPage]:
-        """Pages as they come, up to the last one; an empty one at the latest after `wait_s`, as a sign of life."""
-        told = time.monotonic()
-        while not stopping():
-            page = self.page(upload, query, cursor, most_rows=most_rows)
-            if page.rows or page.is_end or time.monotonic() - told >= wait_s:
-                told = time.monotonic()
-                yield page
-            if page.is_end:
-                return
-            cursor = page.cursor
-            if not page.rows:
-                time.sleep(min(LOOK_S, wait_s))
-
     # Acknowledging
 
     def acknowledge(self, upload: str, query: str, cursor: str) -> QueryView:
@@ -200,12 +136,13 @@ class Outlet:
         """Have a closing that has failed tried again."""
         check_who(who)
         check_why(why)
-        return commit_by_hand(self._database, lambda tx: self._retry(tx, upload, who, why))
 
-    def _retry(self, tx: Transaction, upload: str, who: str, why: str) -> StoredUpload:
-        row = self._uploads.retry(tx, upload)
-        self._record(tx, Event(EventKind.UPLOAD_CLOSING_RETRIED, upload, who, why, {"stream": row.stream}))
-        return row
+        def act(tx: Transaction) -> StoredUpload:
+            row = self._uploads.retry(tx, upload)
+            self._record(tx, Event(EventKind.UPLOAD_CLOSING_RETRIED, upload, who, why, {"stream": row.stream}))
+            return row
+
+        return commit_by_hand(self._database, act)
 
     # What there is
 
@@ -247,3 +184,32 @@ class Outlet:
             return self._streams.stream(upload.stream).upload_field
         except UnknownStream:
             return ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutletPage:
+    """Some rows as JSON lines, and where to go on. `is_end`: the query is complete, and no row stands behind these."""
+
+    lines: bytes
+    rows: int
+    cursor: str
+    is_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueryView:
+    """How far a query is, and how far its client. Its kind is empty while the flow has not seen the upload."""
+
+    query: str
+    kind: str
+    state: ResultState
+    rows: int | None = None
+    bytes: int | None = None
+    cursor: str | None = None
+    acknowledged_at: datetime | None = None
+    is_acknowledged: bool = False  # to its end
+
+    @classmethod
+    def of(cls, result: StoredResult) -> QueryView:
+        known = (result.rows, result.bytes, result.cursor, result.acknowledged_at, result.is_acknowledged)
+        return cls(result.query, result.kind, result.state, *known)

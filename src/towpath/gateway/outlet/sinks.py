@@ -2,10 +2,7 @@
 
 They are files of JSON lines, written as the files sink writes them: under a hidden name, on the disk, renamed. Their
 names tell generation and batch, so that only what the ledger has as committed is shown, in the order of the batches.
-
-What was collected of an upload, for steps that look something up in it. Needs no Spark and no database.
-
-Collected rows as DataFrames. Loads pyspark.
+Collected rows can be read back, as documents without Spark and as a DataFrame with it.
 """
 
 from __future__ import annotations
@@ -43,50 +40,6 @@ if TYPE_CHECKING:
 
 UPLOADS = "TOWPATH_UPLOADS"  # in the environment of Spark's workers: the directory of uploads
 
-
-def environment_root() -> Path:
-    """The directory of uploads, as this process was told."""
-    root = os.environ.get(UPLOADS)
-    if not root:
-        raise BadSettings(f"variable {UPLOADS} is not set: give directory=, or run the flow with towpath run")
-    return Path(root)
-
-
-def documents_of(root: Path, upload: str, name: str) -> Iterator[dict[str, Any]]:
-    """All lines that can be seen, by stage, batch and unit."""
-    for directory in stage_directories(root / upload / COLLECTED / name):
-        for file in files_in(directory):
-            for line in file.path.read_bytes().splitlines():
-                yield orjson.loads(line)
-
-
-def frame_of_all(spark: SparkSession, name: str, schema: str, upload: str) -> DataFrame:
-    """The rows of all uploads that are there, with the id of the upload as a column."""
-    environment = spark.sparkContext.environment
-    if UPLOADS not in environment:
-        raise BadSettings(f"this Spark session does not know the directory of uploads ({UPLOADS})")
-    root = Path(environment[UPLOADS])
-    found = sorted(root.glob(f"*/{COLLECTED}/{name}")) if root.is_dir() else []
-    paths = [file.path for each in found for stage in stage_directories(each) for file in files_in(stage)]
-    with_upload = schema if upload in Schema.of(schema).names else f"`{upload}` string, {schema}"
-    # Files of an upload that ends meanwhile are gone; whoever looks up in them wants those of other uploads.
-    return frame_of(spark, paths, with_upload, may_miss=True)
-
-
-def frame_of(spark: SparkSession, paths: Sequence[Path], schema: str, *, may_miss: bool = False) -> DataFrame:
-    """The rows of files. A row that does not fit the schema fails what reads it: nothing is changed silently."""
-    if not paths:
-        return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema).option("mode", "FAILFAST").option("ignoreMissingFiles", may_miss)
-    return reader.json([path.as_uri() for path in paths])
-
-
-def told_root(spark: SparkSession, root: Path) -> SparkSession:
-    """The session, whose workers know the directory of uploads from now on."""
-    spark.sparkContext.environment[UPLOADS] = str(root)
-    return spark
-
-
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 UPLOAD_FIELD = "upload"
 
@@ -108,12 +61,31 @@ def result(name: str, *, columns: Sequence[str] | None = None, upload: str = UPL
     `columns` are those of its CSV, in their order; otherwise they are the fields of the first row, without the upload.
     """
     _check_name("result", name)
-    return ResultSink(name, _field(upload), checked_columns(name, columns))
+    return ResultSink(name, _field(upload), _checked_columns(name, columns))
+
+
+def _checked_columns(name: str, columns: Sequence[str] | None) -> tuple[str, ...] | None:
+    if columns is None:
+        return None
+    if isinstance(columns, str) or not columns or len(set(columns)) < len(columns):
+        raise BadFlow(f'result {name!r}: columns= is several names, each once: columns=("id", "fare"), not {columns!r}')
+    return tuple(columns)
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise BadFlow(f"{kind}({name!r}): a name has letters, digits, - and _, 80 at most")
+
+
+def _field(upload: str) -> str:
+    if not upload.isidentifier():
+        raise BadFlow(f"upload={upload!r} is not the name of a field")
+    return upload
 
 
 @dataclass(frozen=True, slots=True)
 class UploadSink:
-    """What both have in common."""
+    """What collected rows and result rows have in common."""
 
     name: str
     upload: str
@@ -155,15 +127,25 @@ class CollectSink(UploadSink):
 
         It is whole once the input that it comes from has passed: let the other input wait for it (`after`).
         """
-        return documents_of(directory or environment_root(), upload, self.name)
+        for stage in stage_directories((directory or _environment_root()) / upload / COLLECTED / self.name):
+            for file in files_in(stage):
+                for line in file.path.read_bytes().splitlines():
+                    yield orjson.loads(line)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """What was collected of all uploads that have not ended, with the id of the upload as a column."""
-        pass  # loads pyspark
-
         if self.schema is None:
             raise BadFlow(f"collect({self.name!r}): give it a schema= to get columns of it")
-        return frame_of_all(spark, self.name, self.schema, self.upload)
+        environment = spark.sparkContext.environment
+        if UPLOADS not in environment:
+            raise BadSettings(f"this Spark session does not know the directory of uploads ({UPLOADS})")
+        root = Path(environment[UPLOADS])
+        found = sorted(root.glob(f"*/{COLLECTED}/{self.name}")) if root.is_dir() else []
+        paths = [file.path for each in found for stage in stage_directories(each) for file in files_in(stage)]
+        is_there = self.upload in Schema.of(self.schema).names
+        with_upload = self.schema if is_there else f"`{self.upload}` string, {self.schema}"
+        # Files of an upload that ends meanwhile are gone; whoever looks up in them wants those of other uploads.
+        return frame_of(spark, paths, with_upload, may_miss=True)
 
     def __str__(self) -> str:
         return f"collected {self.name}"
@@ -201,20 +183,23 @@ class UploadWriter(FilesWriter):
         return JsonFile(path, aside, is_gzip=False, has_ids=False)
 
 
-def checked_columns(name: str, columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    if columns is None:
-        return None
-    if isinstance(columns, str) or not columns or len(set(columns)) < len(columns):
-        raise BadFlow(f'result {name!r}: columns= is several names, each once: columns=("id", "fare"), not {columns!r}')
-    return tuple(columns)
+def _environment_root() -> Path:
+    """The directory of uploads, as this process was told."""
+    root = os.environ.get(UPLOADS)
+    if not root:
+        raise BadSettings(f"variable {UPLOADS} is not set: give directory=, or run the flow with towpath run")
+    return Path(root)
 
 
-def _check_name(kind: str, name: str) -> None:
-    if not NAME.fullmatch(name):
-        raise BadFlow(f"{kind}({name!r}): a name has letters, digits, - and _, 80 at most")
+def frame_of(spark: SparkSession, paths: Sequence[Path], schema: str, *, may_miss: bool = False) -> DataFrame:
+    """The rows of files. A row that does not fit the schema fails what reads it: nothing is changed silently."""
+    if not paths:
+        return spark.createDataFrame([], schema)
+    reader = spark.read.schema(schema).option("mode", "FAILFAST").option("ignoreMissingFiles", may_miss)
+    return reader.json([path.as_uri() for path in paths])
 
 
-def _field(upload: str) -> str:
-    if not upload.isidentifier():
-        raise BadFlow(f"upload={upload!r} is not the name of a field")
-    return upload
+def told_root(spark: SparkSession, root: Path) -> SparkSession:
+    """The session, whose workers know the directory of uploads from now on."""
+    spark.sparkContext.environment[UPLOADS] = str(root)
+    return spark

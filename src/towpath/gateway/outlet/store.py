@@ -1,22 +1,17 @@
-"""The `upload_result` table: the queries of each upload, how far they are and how far their client is.
-
-The states of a result and the one move between them; the chart in docs/reference/upload-states.md is held equal.
-
-Where the collected data and the results of uploads are, and in which order. Needs no Spark and no database.
+"""Results of uploads: the table `upload_result`, the files that hold the rows, and which of these count.
 
     <gateway.directory>/<upload>/collected/<name>/<stage>/<file>
     <gateway.directory>/<upload>/results/<query>/<stage>/<file>      as the records come
     <gateway.directory>/<upload>/results/<query>/closing/<file>      at the end of the upload
 
 A file holds JSON lines. Its name begins with generation and batch, so names sort in the order in which batches were
-committed; what stands behind them is the same for every attempt at a unit. Names with a dot in front are not there yet.
+committed; what stands behind them is the same for every attempt at a unit. Names with a dot in front are not there
+yet.
 
-The files that count: those of batches that the ledger has as committed.
-
-Batches of a generation are committed one after the other, so all up to the last one count. What lies beyond it is under
-way, or was given up by a reset and will never count.
-
-Removing what was kept for an upload that has ended. Harmless twice.
+The files that count are those of batches that the ledger has as committed. Batches of a generation are committed one
+after the other, so all up to the last one count. What lies beyond it is under way, or was given up by a reset and
+will never count. The chart in docs/reference/upload-states.md is held equal to the states of a result. Needs no
+Spark.
 """
 
 from __future__ import annotations
@@ -47,84 +42,13 @@ RESULTS = "results"
 CLOSING = "closing"
 ENDING = ".jsonl"
 COUNT_BYTES = 1 << 20
-
 _NAME = re.compile(r"g(\d{6,})-b(\d{12,})-.*-([0-9a-f]{16})\.jsonl")
 _READABLE = re.compile(r"[^A-Za-z0-9._=-]")
 _READABLE_CHARACTERS = 80
 
+Bound = tuple[int, int]  # the last generation and batch of a stage that count
 
-class ResultFile(NamedTuple):
-    """One file, in the order of its query. `lane` is the number of its stage among those of the query."""
-
-    lane: int
-    generation: int
-    batch: int
-    name: str
-    directory: Path
-
-    @property
-    def path(self) -> Path:
-        return self.directory / self.name
-
-    @property
-    def key(self) -> str:
-        """What tells it from the other files of its batch."""
-        return self.name[-len(ENDING) - 16 : -len(ENDING)]
-
-    @property
-    def place(self) -> tuple[int, int, int]:
-        return self.lane, self.generation, self.batch
-
-
-def uploads_root(settings: Settings) -> Path:
-    """The directory of all uploads."""
-    return Path(settings.gateway.directory).absolute()
-
-
-def with_absolute_root(settings: Settings) -> Settings:
-    """For Spark's workers, which may stand in another directory."""
-    gateway = settings.gateway.model_copy(update={"directory": str(uploads_root(settings))})
-    return settings.model_copy(update={"gateway": gateway})
-
-
-def stage_directory(stage: str) -> str:
-    """The directory of a stage; the name of a stage may be longer than that of a directory can be."""
-    readable = _READABLE.sub("_", stage)[:_READABLE_CHARACTERS]
-    return f"s-{readable}-{_digest(stage)}"
-
-
-def lines_name(generation: int, batch_id: int, output: str, unit: str) -> str:
-    """The name of the file of one unit of one batch: the same for every attempt."""
-    readable = _READABLE.sub("_", f"{output}-{unit}")[:_READABLE_CHARACTERS]
-    return f"g{generation:06d}-b{batch_id:012d}-{readable}-{_digest(output, unit)}{ENDING}"
-
-
-def files_in(directory: Path, lane: int = 0) -> list[ResultFile]:
-    """Those that can be seen, in their order; none when the directory is not there."""
-    try:
-        names = os.listdir(directory)
-    except FileNotFoundError:
-        return []
-    found = ((name, _NAME.fullmatch(name)) for name in names)
-    return sorted(ResultFile(lane, int(fits[1]), int(fits[2]), name, directory) for name, fits in found if fits)
-
-
-def stage_directories(directory: Path) -> Iterator[Path]:
-    """The directories of stages below that of a name, in stable order."""
-    if directory.is_dir():
-        yield from (each for each in sorted(directory.iterdir()) if each.is_dir() and not each.name.startswith("."))
-
-
-def count_lines(path: Path) -> int:
-    count = 0
-    with path.open("rb") as file:
-        while chunk := file.read(COUNT_BYTES):
-            count += chunk.count(b"\n")
-    return count
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+NOTHING = -1
 
 
 class ResultKind(StrEnum):
@@ -147,22 +71,9 @@ MOVES: dict[ResultState, frozenset[ResultState]] = {
 }
 
 
-Bound = tuple[int, int]  # the last generation and batch of a stage that count
-
-
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """A query as its flow declares it."""
-
-    query: str
-    kind: ResultKind
-    stages: tuple[str, ...] = ()  # that load it, in the order of their rows
-    columns: tuple[str, ...] | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """One row. `bounds`, by stage, `rows` and `bytes` are known once it is complete."""
+    """A query as its row has it. `bounds`, by stage, `rows` and `bytes` are known once it is complete."""
 
     upload: str
     query: str
@@ -180,6 +91,16 @@ class StoredResult:
     @property
     def is_complete(self) -> bool:
         return self.state is ResultState.COMPLETE
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A query as its flow declares it."""
+
+    query: str
+    kind: ResultKind
+    stages: tuple[str, ...] = ()  # that load it, in the order of their rows
+    columns: tuple[str, ...] | None = None
 
 
 class ResultStore:
@@ -206,7 +127,7 @@ class ResultStore:
     def complete(
         self, tx: Transaction, upload: str, query: str, bounds: Sequence[Bound], rows: int, bytes: int
     ) -> bool:
-        """These are all of its rows; False when that was said before, which stays as it is."""
+        """Mark a query as complete with these bounds; false when it was complete before and stays as it is."""
         said = {"ends_at": json.dumps([list(each) for each in bounds]), "rows": rows, "bytes": bytes}
         return bool(tx.rows(self._sql["complete_result"], {"upload": upload, "query": query, **said}))
 
@@ -238,11 +159,8 @@ def _result(row: Row) -> StoredResult:
     )
 
 
-NOTHING = -1
-
-
 class CommittedFiles:
-    """Asks the ledger about the files of a flow."""
+    """Finds the files that count, by what the ledger has as committed."""
 
     def __init__(self, database: Database) -> None:
         self._ledger = Ledger(database)
@@ -291,6 +209,80 @@ class CommittedFiles:
     def _last(self, tx: Transaction, flow: str, stage: str, generation: int) -> int:
         last = self._ledger.last_committed(tx, flow, stage, generation)
         return NOTHING if last is None else last.batch_id
+
+
+class ResultFile(NamedTuple):
+    """One file, in the order of its query. `lane` is the number of its stage among those of the query."""
+
+    lane: int
+    generation: int
+    batch: int
+    name: str
+    directory: Path
+
+    @property
+    def path(self) -> Path:
+        return self.directory / self.name
+
+    @property
+    def key(self) -> str:
+        """What tells it from the other files of its batch."""
+        return self.name[-len(ENDING) - 16 : -len(ENDING)]
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return self.lane, self.generation, self.batch
+
+
+def files_in(directory: Path, lane: int = 0) -> list[ResultFile]:
+    """The visible files, in their order; none when the directory is not there."""
+    try:
+        names = os.listdir(directory)
+    except FileNotFoundError:
+        return []
+    found = ((name, _NAME.fullmatch(name)) for name in names)
+    return sorted(ResultFile(lane, int(fits[1]), int(fits[2]), name, directory) for name, fits in found if fits)
+
+
+def stage_directory(stage: str) -> str:
+    """The directory of a stage; the name of a stage may be longer than that of a directory can be."""
+    readable = _READABLE.sub("_", stage)[:_READABLE_CHARACTERS]
+    return f"s-{readable}-{_digest(stage)}"
+
+
+def stage_directories(directory: Path) -> Iterator[Path]:
+    """The directories of stages below that of a name, in stable order."""
+    if directory.is_dir():
+        yield from (each for each in sorted(directory.iterdir()) if each.is_dir() and not each.name.startswith("."))
+
+
+def lines_name(generation: int, batch_id: int, output: str, unit: str) -> str:
+    """The name of the file of one unit of one batch: the same for every attempt."""
+    readable = _READABLE.sub("_", f"{output}-{unit}")[:_READABLE_CHARACTERS]
+    return f"g{generation:06d}-b{batch_id:012d}-{readable}-{_digest(output, unit)}{ENDING}"
+
+
+def count_lines(path: Path) -> int:
+    count = 0
+    with path.open("rb") as file:
+        while chunk := file.read(COUNT_BYTES):
+            count += chunk.count(b"\n")
+    return count
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def uploads_root(settings: Settings) -> Path:
+    """The directory of all uploads."""
+    return Path(settings.gateway.directory).absolute()
+
+
+def with_absolute_root(settings: Settings) -> Settings:
+    """For Spark's workers, which may stand in another directory."""
+    gateway = settings.gateway.model_copy(update={"directory": str(uploads_root(settings))})
+    return settings.model_copy(update={"gateway": gateway})
 
 
 def remove_upload(root: Path, upload: str) -> bool:

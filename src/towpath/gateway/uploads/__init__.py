@@ -1,1 +1,1 @@
-"""Uploads, senders and streams."""
+"""Uploads, their senders, and the streams they are sent to."""

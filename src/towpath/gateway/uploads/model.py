@@ -1,8 +1,6 @@
-"""One upload as its row has it.
+"""Uploads and their senders as their rows have them, their states, and every move between these.
 
-One sender of an upload as its row has it, and what it is about to take.
-
-The states of an upload and of its senders, and every move between them.
+docs/reference/upload-states.md is held equal to the states and moves.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
 from towpath.core.clock import to_datetime
@@ -29,6 +27,11 @@ class UploadState(StrEnum):
     FINISHED = "finished"  # its client has had all; what was kept for it is removed
     ABORTED = "aborted"  # its client or an operator gave it up
     EXPIRED = "expired"  # nobody went on with it, and a rule with an approver ended it
+
+
+_RECEIVING, _CLOSING, _SENDING, _FINISHED, _ABORTED, _EXPIRED = UploadState
+
+ENDED = (_FINISHED, _ABORTED, _EXPIRED)
 
 
 class UploadMove(StrEnum):
@@ -48,6 +51,9 @@ class SenderState(StrEnum):
     FINISHED = "finished"  # it has said that this was all
 
 
+S = TypeVar("S", UploadState, SenderState)
+
+
 class SenderMove(StrEnum):
     """What can happen to a sender."""
 
@@ -55,39 +61,28 @@ class SenderMove(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class UploadArrow:
-    """One move: from which states, to which."""
+class UploadArrow(Generic[S]):
+    """One move of an upload or a sender: from which states, to which."""
 
-    sources: tuple[UploadState, ...]
-    target: UploadState
-
-
-@dataclass(frozen=True, slots=True)
-class SenderArrow:
-    """The same for a sender."""
-
-    sources: tuple[SenderState, ...]
-    target: SenderState
+    sources: tuple[S, ...]
+    target: S
 
 
-_RECEIVING, _CLOSING, _SENDING, _FINISHED, _ABORTED, _EXPIRED = UploadState
-
-MOVES: dict[UploadMove, UploadArrow] = {
+MOVES: dict[UploadMove, UploadArrow[UploadState]] = {
     UploadMove.CLOSE: UploadArrow((_RECEIVING,), _CLOSING),
     UploadMove.SEND: UploadArrow((_CLOSING,), _SENDING),
     UploadMove.FINISH: UploadArrow((_SENDING,), _FINISHED),
     UploadMove.ABORT: UploadArrow((_RECEIVING, _CLOSING, _SENDING), _ABORTED),
     UploadMove.EXPIRE: UploadArrow((_RECEIVING, _SENDING), _EXPIRED),
 }
-SENDER_MOVES: dict[SenderMove, SenderArrow] = {
-    SenderMove.FINISH: SenderArrow((SenderState.RECEIVING,), SenderState.FINISHED),
+SENDER_MOVES: dict[SenderMove, UploadArrow[SenderState]] = {
+    SenderMove.FINISH: UploadArrow((SenderState.RECEIVING,), SenderState.FINISHED),
 }
-ENDED = (_FINISHED, _ABORTED, _EXPIRED)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredUpload:
-    """What one client sends for a stream, and gets back. Times are the database's, in microseconds since 1970."""
+    """What one client sends for a stream, and gets back. Times are the database's."""
 
     seq: int
     id: str
@@ -95,11 +90,11 @@ class StoredUpload:
     state: UploadState
     owner: str  # the name of who opened it: nobody else's requests count
     label: str
-    opened_us: int
-    touched_us: int  # when its client was last heard of, to a few seconds
-    closed_us: int | None  # when its last sender finished
-    sending_us: int | None
-    ended_us: int | None
+    opened_at: datetime
+    touched_at: datetime  # when its client was last heard of, to a few seconds
+    closed_at: datetime | None  # when its last sender finished
+    sending_at: datetime | None
+    ended_at: datetime | None
     who: str | None  # who ended it before its time
     why: str | None  # and why; while it is closing, why that has failed so far
     tries: int  # of its closing computations that have failed
@@ -108,30 +103,11 @@ class StoredUpload:
     def is_ended(self) -> bool:
         return self.state in ENDED
 
-    @property
-    def opened_at(self) -> datetime:
-        return to_datetime(self.opened_us)
-
-    @property
-    def touched_at(self) -> datetime:
-        return to_datetime(self.touched_us)
-
-    @property
-    def closed_at(self) -> datetime | None:
-        return None if self.closed_us is None else to_datetime(self.closed_us)
-
-    @property
-    def sending_at(self) -> datetime | None:
-        return None if self.sending_us is None else to_datetime(self.sending_us)
-
-    @property
-    def ended_at(self) -> datetime | None:
-        return None if self.ended_us is None else to_datetime(self.ended_us)
-
     @classmethod
     def from_row(cls, row: Row) -> StoredUpload:
         values: list[Any] = list(row)
         values[3] = UploadState(values[3])
+        values[6:11] = (None if time is None else to_datetime(time) for time in values[6:11])
         return cls(*values)
 
 
@@ -144,6 +120,45 @@ class UploadStatus:
 
     def sender(self, name: str) -> UploadSender:
         return next(each for each in self.senders if each.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class UploadSender:
+    """How far a sender is."""
+
+    upload: str
+    name: str
+    input: str
+    format: Format
+    columns: tuple[str, ...] | None
+    state: SenderState
+    session: int  # the number of its newest connection, which alone counts
+    position: int  # bytes acknowledged
+    line: int  # the number of the last line taken
+    sequence: int  # of the last chunk taken
+    crc32: int  # of all bytes acknowledged
+    refused: int  # lines that are no records
+    plan: SenderPlan | None
+    ends: Mapping[int, int] | None  # where each partition of its topic ended when it had finished
+    touched_us: int
+    finished_us: int | None
+    blocked: int = 0  # lines that a rule has kept out
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state is SenderState.FINISHED
+
+    def taken(self, *, is_repeat: bool = False) -> ChunkReceipt:
+        return ChunkReceipt(self.position, self.line, self.sequence, self.refused, self.crc32, is_repeat)
+
+    @classmethod
+    def from_row(cls, row: Row) -> UploadSender:
+        values: list[Any] = list(row)
+        values[4] = None if values[4] is None else tuple(json.loads(values[4]))
+        values[5] = SenderState(values[5])
+        values[12] = None if values[12] is None else SenderPlan.from_json(values[12])
+        values[13] = None if values[13] is None else offsets_from_json(values[13])
+        return cls(*values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,49 +215,6 @@ class ChunkReceipt:
     refused: int
     crc32: int
     is_repeat: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class UploadSender:
-    """How far a sender is."""
-
-    upload: str
-    name: str
-    input: str
-    format: Format
-    columns: tuple[str, ...] | None
-    state: SenderState
-    session: int  # the number of its newest connection, which alone counts
-    position: int  # bytes acknowledged
-    line: int  # the number of the last line taken
-    sequence: int  # of the last chunk taken
-    crc32: int  # of all bytes acknowledged
-    refused: int  # lines that are no records
-    plan: SenderPlan | None
-    ends: Mapping[int, int] | None  # where each partition of its topic ended when it had finished
-    touched_us: int
-    finished_us: int | None
-    blocked: int = 0  # lines that a rule has kept out
-
-    @property
-    def is_finished(self) -> bool:
-        return self.state is SenderState.FINISHED
-
-    @property
-    def finished_at(self) -> datetime | None:
-        return None if self.finished_us is None else to_datetime(self.finished_us)
-
-    def taken(self, *, is_repeat: bool = False) -> ChunkReceipt:
-        return ChunkReceipt(self.position, self.line, self.sequence, self.refused, self.crc32, is_repeat)
-
-    @classmethod
-    def from_row(cls, row: Row) -> UploadSender:
-        values: list[Any] = list(row)
-        values[4] = None if values[4] is None else tuple(json.loads(values[4]))
-        values[5] = SenderState(values[5])
-        values[12] = None if values[12] is None else SenderPlan.from_json(values[12])
-        values[13] = None if values[13] is None else offsets_from_json(values[13])
-        return cls(*values)
 
 
 def offsets_to_json(offsets: Mapping[int, int]) -> str:

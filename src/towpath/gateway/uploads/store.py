@@ -1,7 +1,4 @@
-"""The `upload` table.
-
-The `upload_sender` table: how far each sender of an upload is, and what is under way to the log.
-"""
+"""The tables `upload` and `upload_sender`: uploads, how far each sender is, and what is under way to the log."""
 
 from __future__ import annotations
 
@@ -77,7 +74,7 @@ class UploadStore:
         return self._closing(tx, "note_failure", "note a failure", id, why=storable(why))
 
     def retry(self, tx: Transaction, id: str) -> StoredUpload:
-        """They are to be tried again as if they had never failed."""
+        """Have the closing computations tried again as if they had never failed."""
         return self._closing(tx, "retry_closing", "retry", id)
 
     def _closing(self, tx: Transaction, query: str, act: str, id: str, **params: str) -> StoredUpload:
@@ -103,24 +100,17 @@ class UploadStore:
         params = {"stream": stream, "state": state, "before": before, "limit": limit}
         return _uploads(tx.rows(self._sql[query], params if owner is None else {**params, "owner": owner}))
 
-    def in_state(
-        self, tx: Transaction, stream: str, state: UploadState, limit: int, after: int = 0
-    ) -> list[StoredUpload]:
-        """The oldest first; `after` is the `seq` of the last one of the page before."""
-        params: dict[str, Any] = {"stream": stream, "state": state, "after": after, "limit": limit}
-        return _uploads(tx.rows(self._sql["list_in_state"], params))
-
     def idle(
         self, tx: Transaction, state: UploadState, before_us: int, limit: int, stream: str | None = None
     ) -> list[StoredUpload]:
-        """Those whose client was not heard of since that time, the longest silent first."""
+        """The uploads whose client was not heard of since that time, the longest silent first."""
         params: dict[str, Any] = {"stream": stream, "state": state, "before": before_us, "limit": limit}
         return _uploads(tx.rows(self._sql["list_idle"], params))
 
     # Forgetting
 
     def ended(self, tx: Transaction, before_us: int, limit: int) -> list[StoredUpload]:
-        """Those that ended before that time, the oldest first."""
+        """The uploads that ended before that time, the oldest first."""
         return _uploads(tx.rows(self._sql["list_ended"], {"before": before_us, "limit": limit}))
 
     def forget(self, tx: Transaction, id: str) -> None:
@@ -197,7 +187,7 @@ class SenderStore:
     def finish(
         self, tx: Transaction, sender: UploadSender, session: int, ends: Mapping[int, int]
     ) -> UploadSender | None:
-        """That was all; `ends` is where each partition of its topic ends."""
+        """Mark a sender as finished; `ends` is where each partition of its topic ends."""
         params = {"position": sender.position, "crc32": sender.crc32, "ends": offsets_to_json(ends)}
         return self._change(tx, "finish_sender", sender, session=session, **params)
 
@@ -211,7 +201,7 @@ class SenderStore:
         return int(bytes), int(lines)
 
     def unsettled(self, tx: Transaction, before_us: int, limit: int) -> list[UploadSender]:
-        """Whose plan nobody has come back for since that time."""
+        """The senders with a plan that has been open since that time."""
         return [
             UploadSender.from_row(row)
             for row in tx.rows(self._sql["list_unsettled"], {"before": before_us, "limit": limit})

@@ -1,7 +1,4 @@
-"""The streams of the settings: what clients may send, and what becomes of it.
-
-What a client says when it opens an upload, checked before anything is written.
-"""
+"""The streams of the settings: what clients may send, what becomes of it, and the checks of a new upload."""
 
 from __future__ import annotations
 
@@ -18,37 +15,11 @@ from towpath.gateway.uploads.model import SenderRequest, UploadSender
 from towpath.log.topic import check_topic_name
 from towpath.settings import GatewaySettings, InputSettings, StreamSettings
 
-
-@dataclass(frozen=True)
-class StreamInput:
-    """One of the topics of a stream."""
-
-    name: str
-    topic: str
-    partitions: int | None
-    schema: Struct | None
-    ddl: str
-    key: str | None
-    after: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Stream:
-    """One kind of upload."""
-
-    name: str
-    flow: str
-    upload_field: str
-    line_field: str
-    results: tuple[str, ...]
-    wait_for_replays_s: float | None
-    inputs: Mapping[str, StreamInput]
-
-    def input(self, name: str) -> StreamInput:
-        """One of them; raises `UnknownStream`."""
-        if name not in self.inputs:
-            raise UnknownStream(name, self.inputs, f"input of stream {self.name!r} called")
-        return self.inputs[name]
+MOST_SENDERS = 1_000
+MOST_COLUMNS = 2_000
+LONGEST_COLUMN = 200
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,59}")
+_FORMATS = ("csv", "jsonl")
 
 
 class Streams:
@@ -71,8 +42,40 @@ class Streams:
         return self._streams[name]
 
     def of_flow(self, flow: str) -> list[Stream]:
-        """Those whose uploads close when that flow has passed them."""
+        """The streams whose uploads close when that flow has passed them."""
         return [stream for stream in self._streams.values() if stream.flow == flow]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One kind of upload."""
+
+    name: str
+    flow: str
+    upload_field: str
+    line_field: str
+    results: tuple[str, ...]
+    wait_for_replays_s: float | None
+    inputs: Mapping[str, StreamInput]
+
+    def input(self, name: str) -> StreamInput:
+        """One of them; raises `UnknownStream`."""
+        if name not in self.inputs:
+            raise UnknownStream(name, self.inputs, f"input of stream {self.name!r} called")
+        return self.inputs[name]
+
+
+@dataclass(frozen=True)
+class StreamInput:
+    """One of the topics of a stream."""
+
+    name: str
+    topic: str
+    partitions: int | None
+    schema: Struct | None
+    ddl: str
+    key: str | None
+    after: tuple[str, ...]
 
 
 def _stream(name: str, told: StreamSettings) -> Stream:
@@ -101,14 +104,6 @@ def _input(stream: str, name: str, told: InputSettings, of: StreamSettings) -> S
     if taken:
         raise BadSettings(f"{place}.schema: {taken[0]} is the name of a field that the gateway puts into each record")
     return StreamInput(name, topic, told.partitions, schema, told.ddl, told.key or None, tuple(told.after))
-
-
-MOST_SENDERS = 1_000
-MOST_COLUMNS = 2_000
-LONGEST_COLUMN = 200
-
-_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,59}")
-_FORMATS = ("csv", "jsonl")
 
 
 def check_new(stream: Stream, senders: Sequence[SenderRequest]) -> None:

@@ -74,10 +74,6 @@ order by seq desc limit :limit;
 select $columns from upload where owner = :owner and seq < coalesce(:before, 9223372036854775807) and $wanted
 order by seq desc limit :limit;
 
--- name: list_in_state
--- Those of a stream that have come as far as that, the oldest first.
-select $columns from upload where state = :state and stream = :stream and seq > :after order by seq limit :limit;
-
 -- name: list_idle
 -- Those of a stream whose client was not heard of since that time, the longest silent first.
 select $columns from upload
