@@ -121,7 +121,7 @@ def large_modules(modules: Iterable[Module]) -> Iterator[Finding]:
 
 def small_modules(modules: Iterable[Module]) -> Iterator[Finding]:
     for module in modules:
-        is_known = module.is_package or module.is_entry_point or module.stem in SHAPES
+        is_known = module.is_package or module.is_entry_point or module.stem.rpartition("_")[2] in SHAPES
         if is_known or module.importers & REGISTRIES:
             continue
         users = len(module.importers)

@@ -24,7 +24,7 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(directory)
 
 
-def bells_directory(shared: Path, bells: SqliteWakeups) -> Path:
+def bells_directory(shared: Path, wakeups: SqliteWakeups) -> Path:
     [directory] = (shared / f"towpath-{os.getuid()}").iterdir()
     return directory
 
@@ -52,10 +52,10 @@ def test_a_directory_that_is_a_link_is_left_alone(
     probe.close()
     real.rmdir()
     real.symlink_to(victim)
-    bells = SqliteWakeups(tmp_path / "q.db")
-    bells.hang("work")
-    bells.ring(["work"])
-    bells.close()
+    wakeups = SqliteWakeups(tmp_path / "q.db")
+    wakeups.hang("work")
+    wakeups.ring(["work"])
+    wakeups.close()
     assert caplog.records
     assert [file.read_text() for file in victim.iterdir()] == ["mine"]
 
@@ -78,7 +78,7 @@ def test_a_process_that_ends_while_others_are_looked_for_silences_nobody(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listener, ending, sender = (SqliteWakeups(tmp_path / "q.db") for _ in range(3))
-    bell = listener.hang("work")
+    wakeup = listener.hang("work")
     ending.hang("work")
     scandir = os.scandir
 
@@ -91,15 +91,15 @@ def test_a_process_that_ends_while_others_are_looked_for_silences_nobody(
 
     monkeypatch.setattr(os, "scandir", one_ends_meanwhile)
     sender.ring(["work"])
-    assert bell.wait(5)
+    assert wakeup.wait(5)
     listener.close()
     sender.close()
 
 
 def test_without_a_place_for_sockets_it_still_rings_within_the_process(shared: Path, tmp_path: Path) -> None:
     (shared / f"towpath-{os.getuid()}").write_text("in the way")
-    bells = SqliteWakeups(tmp_path / "q.db")
-    bell = bells.hang("work")
-    bells.ring(["work"])
-    assert bell.wait(0)
-    bells.close()
+    wakeups = SqliteWakeups(tmp_path / "q.db")
+    wakeup = wakeups.hang("work")
+    wakeups.ring(["work"])
+    assert wakeup.wait(0)
+    wakeups.close()

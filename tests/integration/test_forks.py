@@ -52,7 +52,7 @@ def test_a_child_sends_and_does_not_claim(runtime: Runtime) -> None:
 def test_closing_in_a_child_does_not_end_the_parent(runtime: Runtime) -> None:
     inbox = runtime.queue.inbox("work")
     inbox.claim()
-    runtime.database.bells.hang("work")
+    runtime.database.wakeups.hang("work")
 
     def work() -> bool:
         runtime.close()

@@ -27,7 +27,7 @@ from towpath.errors import (
     UnknownTopic,
 )
 from towpath.log import NewRecord, portions
-from towpath.log.sqlite.log import LogJanitor, SqliteLog, bell_name
+from towpath.log.sqlite.log import LogJanitor, SqliteLog, wakeup_name
 from towpath.queue.janitor import Caretaker
 from towpath.runtime import Runtime
 from towpath.settings import Settings
@@ -115,7 +115,7 @@ def test_transaction_of_another_database_is_refused(
 def test_joined_work_that_fails_is_undone_alone(quiet: Quiet, log: SqliteLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller may catch the error and commit the rest."""
     monkeypatch.setattr(portions, "MOST_RECORDS", 2)
-    bell = quiet.database.bells.hang(bell_name(T))
+    wakeup = quiet.database.wakeups.hang(wakeup_name(T))
     producer = log.producer("p")
     with quiet.database.transaction() as tx:
         with pytest.raises(UnknownPartition):
@@ -124,7 +124,7 @@ def test_joined_work_that_fails_is_undone_alone(quiet: Quiet, log: SqliteLog, mo
             open_one.append(T, new(b"3"))
             open_one.append("not-there", new(b"4"))
     assert values(log, T) == []
-    assert not bell.wait(0)
+    assert not wakeup.wait(0)
     with quiet.database.transaction() as tx:
         log.append(T, new(b"5"), tx=tx)
     assert values(log, T) == [b"5"]
@@ -138,9 +138,9 @@ def test_write_lock_is_not_held_while_the_block_of_a_transaction_runs(quiet: Qui
 
 
 def test_appended_records_ring_the_topics_bell(quiet: Quiet, log: SqliteLog) -> None:
-    bell = quiet.database.bells.hang(bell_name(T))
+    wakeup = quiet.database.wakeups.hang(wakeup_name(T))
     log.append(T, new(b"v"))
-    assert bell.wait(30)
+    assert wakeup.wait(30)
 
 
 # Room

@@ -153,7 +153,7 @@ def test_a_commit_that_nobody_knows_about(quiet: Quiet, direct: Quiet, proxy: Cu
     outbox = quiet.queue.outbox("me")
     rung: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quiet.database.bells, "ring", rung.extend)
+        patch.setattr(quiet.database.wakeups, "ring", rung.extend)
         with pytest.raises(CommitUnknown), quiet.database.transaction() as tx:
             outbox.notice("work", "DO", 2, tx=tx)
             outbox.notice("work", "DO", 3, tx=tx)

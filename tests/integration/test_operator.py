@@ -210,7 +210,7 @@ def test_an_edit_is_refused_when_it_was_claimed_and_given_back(scene: Scene) -> 
 
 def test_what_waits_again_wakes_its_inbox(scene: Scene) -> None:
     scene.inbox.fail(scene.inbox.claim(), "broke")
-    bell = scene.quiet.database.bells.hang("work")
-    bell.clear()
+    wakeup = scene.quiet.database.wakeups.hang("work")
+    wakeup.clear()
     scene.operator.set_state(scene.asked, MessageState.NEW, "mended")
-    assert bell.wait(10)
+    assert wakeup.wait(10)

@@ -68,7 +68,7 @@ def test_rolled_back_means_not_sent_and_nobody_woken(quiet: Quiet, monkeypatch: 
     quiet.queue.inbox("work")
     before = everything(quiet)
     rung: list[str] = []
-    monkeypatch.setattr(quiet.database.bells, "ring", rung.extend)
+    monkeypatch.setattr(quiet.database.wakeups, "ring", rung.extend)
     outbox = quiet.queue.outbox("me")
     with pytest.raises(ZeroDivisionError), quiet.database.transaction() as tx:
         outbox.send("work", "DO", 1, tx=tx)
@@ -85,13 +85,13 @@ def test_rolled_back_means_not_sent_and_nobody_woken(quiet: Quiet, monkeypatch: 
 
 def test_committed_means_sent_and_woken(quiet: Quiet) -> None:
     inbox = quiet.queue.inbox("work")
-    bell = quiet.database.bells.hang("work")
+    wakeup = quiet.database.wakeups.hang("work")
     outbox = quiet.queue.outbox("me")
     with quiet.database.transaction() as tx:
         ids = [outbox.send("work", "DO", 1, tx=tx), outbox.notice("work", "DO", 2, tx=tx)]
         ids += outbox.send_many("work", "DO", [3, 4], tx=tx)
         ids += outbox.notice_many("work", "DO", [5, 6], tx=tx)
-    assert bell.wait(10)
+    assert wakeup.wait(10)
     claimed = inbox.claim(10)
     assert [message.id for message in claimed] == ids
     assert [message.payload for message in claimed] == [1, 2, 3, 4, 5, 6]
@@ -100,15 +100,15 @@ def test_committed_means_sent_and_woken(quiet: Quiet) -> None:
 
 def test_sending_outside_a_transaction_wakes_too(quiet: Quiet) -> None:
     quiet.queue.inbox("work")
-    bell = quiet.database.bells.hang("work")
+    wakeup = quiet.database.wakeups.hang("work")
     outbox = quiet.queue.outbox("me")
     for send in (outbox.notice, outbox.send):
-        bell.clear()
+        wakeup.clear()
         send("work", "DO")
-        assert bell.wait(10)
-    bell.clear()
+        assert wakeup.wait(10)
+    wakeup.clear()
     outbox.notice_many("work", "DO", [1])
-    assert bell.wait(10)
+    assert wakeup.wait(10)
 
 
 def test_the_same_id_is_sent_once(quiet: Quiet) -> None:

@@ -41,7 +41,7 @@ def test_a_lost_wake_up_costs_one_poll(make_runtime: Callable[..., Runtime], mon
     worker.on("DO")(lambda message: got.set())
     worker.start()
     try:
-        monkeypatch.setattr(writer.database.bells, "ring", lambda names: None)
+        monkeypatch.setattr(writer.database.wakeups, "ring", lambda names: None)
         writer.queue.outbox("me").notice("work", "DO")
         assert got.wait(10)
     finally:
@@ -50,37 +50,37 @@ def test_a_lost_wake_up_costs_one_poll(make_runtime: Callable[..., Runtime], mon
 
 def test_a_ring_reaches_every_waiter_of_that_name_only(make_runtime: Callable[..., Runtime]) -> None:
     first, second = make_runtime(), make_runtime()
-    bells = [first.database.bells.hang("a"), second.database.bells.hang("a")]
+    wakeups = [first.database.wakeups.hang("a"), second.database.wakeups.hang("a")]
 
     def both_ring() -> bool:
-        for bell in bells:
-            bell.clear()
-        first.database.bells.ring(["a"])
-        return all(bell.wait(1) for bell in bells)
+        for wakeup in wakeups:
+            wakeup.clear()
+        first.database.wakeups.ring(["a"])
+        return all(wakeup.wait(1) for wakeup in wakeups)
 
     wait_until(both_ring, what="a ring in both processes")
 
 
 def test_a_bell_that_was_taken_down_is_silent(runtime: Runtime) -> None:
-    bells = runtime.database.bells
-    down, hanging = bells.hang("a"), bells.hang("a")
-    bells.take_down("a", down)
+    wakeups = runtime.database.wakeups
+    down, hanging = wakeups.hang("a"), wakeups.hang("a")
+    wakeups.take_down("a", down)
     wait_until(lambda: _rings(runtime, hanging), what="the ring of the other bell")
     down.clear()
     wait_until(lambda: _rings(runtime, hanging), what="another ring of the other bell")
     assert not down.wait(0)
 
 
-def _rings(runtime: Runtime, bell: Any) -> bool:
-    bell.clear()
-    runtime.database.bells.ring(["a"])
-    return bool(bell.wait(1))
+def _rings(runtime: Runtime, wakeup: Any) -> bool:
+    wakeup.clear()
+    runtime.database.wakeups.ring(["a"])
+    return bool(wakeup.wait(1))
 
 
 def test_ringing_after_the_end_harms_nobody(make_runtime: Callable[..., Runtime]) -> None:
     runtime = make_runtime()
-    bells = runtime.database.bells
-    bells.hang("a")
+    wakeups = runtime.database.wakeups
+    wakeups.hang("a")
     runtime.close()
-    bells.ring(["a", "b"])
+    wakeups.ring(["a", "b"])
     runtime.close()

@@ -159,17 +159,17 @@ def test_a_bomb_is_cut_off() -> None:
 
 
 def test_turns_are_taken_in_the_order_of_arrival() -> None:
-    turnstile, order, threads = FairGate(1), list[int](), list[threading.Thread]()
+    gate, order, threads = FairGate(1), list[int](), list[threading.Thread]()
 
     def come(number: int) -> None:
-        with turnstile.turn():
+        with gate.turn():
             order.append(number)
 
-    with turnstile.turn():
+    with gate.turn():
         for number in range(8):
             threads.append(threading.Thread(target=come, args=(number,)))
             threads[-1].start()
-            wait_until(lambda: len(turnstile._waiting) == len(threads), 10, "it waits")
+            wait_until(lambda: len(gate._waiting) == len(threads), 10, "it waits")
         assert order == []
     for thread in threads:
         thread.join(10)
@@ -177,7 +177,7 @@ def test_turns_are_taken_in_the_order_of_arrival() -> None:
 
 
 def test_a_turn_that_fails_is_passed_on() -> None:
-    turnstile = FairGate(1)
+    gate = FairGate(1)
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError), turnstile.turn():
+        with pytest.raises(ZeroDivisionError), gate.turn():
             _ = 1 / 0

@@ -21,7 +21,7 @@ class RowThatAnswers:
     """Stands where the database is and answers a beat: alive, dead, or not at all."""
 
     dialect = "sqlite"
-    bells = None
+    wakeups = None
 
     def __init__(self) -> None:
         self.alive = True

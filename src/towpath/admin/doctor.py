@@ -190,10 +190,10 @@ def _bells() -> Check:
     with tempfile.TemporaryDirectory() as scratch:
         waiter, ringer = (SqliteDatabase(Path(scratch) / "try.db", is_beats=True) for _ in "ab")
         try:
-            bell = waiter.bells.hang("doctor")
+            wakeup = waiter.wakeups.hang("doctor")
             started = time.monotonic()
-            ringer.bells.ring(["doctor"])
-            if bell.wait(RING_TIMEOUT_S):
+            ringer.wakeups.ring(["doctor"])
+            if wakeup.wait(RING_TIMEOUT_S):
                 return ok(name, f"by Unix socket, {(time.monotonic() - started) * 1000:.1f} ms")
             found = f"no ring within {RING_TIMEOUT_S:g} s"
         except OSError as error:

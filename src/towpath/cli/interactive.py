@@ -35,10 +35,10 @@ Row = TypeVar("Row", bound=NumberedRow)
 
 
 def follow(
-    runtime: Runtime, read: Callable[[int], Iterable[Row]], start: int, bell: str | None = None
+    runtime: Runtime, read: Callable[[int], Iterable[Row]], start: int, wakeup: str | None = None
 ) -> Iterator[Row]:
     """Each row after `start` once, without end; waits while the database is away. A ring of `bell` ends a pause."""
-    pause = _pause_until(runtime, bell)
+    pause = _pause_until(runtime, wakeup)
     late_s = LATE_COMMIT_S if runtime.database.dialect == "postgres" else 0.0
     low = mark = start  # all up to `low` is settled; `mark` will be when enough time has passed
     marked_at = time.monotonic()
@@ -111,11 +111,11 @@ class _PatientReader:
 def _pause_until(runtime: Runtime, ring_of: str | None) -> Callable[[float], object]:
     if ring_of is None:
         return time.sleep
-    bell = runtime.database.bells.hang(ring_of)
+    wakeup = runtime.database.wakeups.hang(ring_of)
 
     def until_rung(seconds: float) -> None:
-        bell.wait(seconds)
-        bell.clear()
+        wakeup.wait(seconds)
+        wakeup.clear()
 
     return until_rung
 

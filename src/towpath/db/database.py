@@ -44,7 +44,7 @@ class Database(Protocol):
     url: str
 
     @property
-    def bells(self) -> Wakeups:
+    def wakeups(self) -> Wakeups:
         """Wake-ups between the processes that use this database."""
 
     @property

@@ -35,7 +35,7 @@ class Wakeups(Protocol):
     def hang(self, name: str) -> Wakeup:
         """A new bell that rings when anyone, in any process, rings the name."""
 
-    def take_down(self, name: str, bell: Wakeup) -> None:
+    def take_down(self, name: str, wakeup: Wakeup) -> None:
         """Stop ringing this bell."""
 
     def ring(self, names: Iterable[str]) -> None:
@@ -53,14 +53,14 @@ class LocalWakeups:
         self._lock = threading.Lock()
 
     def hang(self, name: str) -> Wakeup:
-        bell = Wakeup()
+        wakeup = Wakeup()
         with self._lock:
-            self._bells[name] = (*self._bells.get(name, ()), bell)
-        return bell
+            self._bells[name] = (*self._bells.get(name, ()), wakeup)
+        return wakeup
 
-    def take_down(self, name: str, bell: Wakeup) -> None:
+    def take_down(self, name: str, wakeup: Wakeup) -> None:
         with self._lock:
-            left = tuple(other for other in self._bells.get(name, ()) if other is not bell)
+            left = tuple(other for other in self._bells.get(name, ()) if other is not wakeup)
             if left:
                 self._bells[name] = left
             else:
@@ -69,10 +69,10 @@ class LocalWakeups:
     def ring(self, name: str) -> None:
         """Also who waits for all of a family: `family:*` is rung by every `family:name`."""
         family = f"{name.partition(':')[0]}:*"
-        for bell in (*self._bells.get(name, ()), *self._bells.get(family, ())):
-            bell.ring()
+        for wakeup in (*self._bells.get(name, ()), *self._bells.get(family, ())):
+            wakeup.ring()
 
     def ring_all(self) -> None:
-        for bells in list(self._bells.values()):
-            for bell in bells:
-                bell.ring()
+        for wakeups in list(self._bells.values()):
+            for wakeup in wakeups:
+                wakeup.ring()

@@ -76,7 +76,7 @@ class Worker(Service):
     def start(self) -> None:
         self._parts.process()  # a process row before the first claim, and an error here rather than in the loop
         if self._bell is None:
-            self._bell = self._parts.database.bells.hang(self.inbox.name)
+            self._bell = self._parts.database.wakeups.hang(self.inbox.name)
         super().start()
 
     def rest(self, seconds: float) -> None:
@@ -295,22 +295,22 @@ class SingleShotInbox:
         taken over if the policy allows it.
         """
         deadline = time.monotonic() + timeout_s
-        bells = self._parts.database.bells
-        bell = bells.hang(self.inbox.name)
+        wakeups = self._parts.database.wakeups
+        wakeup = wakeups.hang(self.inbox.name)
         try:
             while True:
-                bell.clear()
+                wakeup.clear()
                 claimed = self.inbox.claim(1)
                 message = claimed[0] if claimed else self._steal() if steal else None
                 left_s = deadline - time.monotonic()
                 if message is not None or left_s <= 0:
                     return message
                 due_s = self.inbox.seconds_until_due()
-                bell.wait(
+                wakeup.wait(
                     min(left_s, self._parts.settings.poll_s, float("inf") if due_s is None else max(due_s, 0.001))
                 )
         finally:
-            bells.take_down(self.inbox.name, bell)
+            wakeups.take_down(self.inbox.name, wakeup)
 
     def _steal(self) -> Message | None:
         parts = self._parts

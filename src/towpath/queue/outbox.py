@@ -100,10 +100,10 @@ class Outbox:
     def wait(self, message_id: str, timeout_s: float | None = None) -> Answer:
         """Wait for the answer to a request, also one that was sent before a restart."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        bell = self._parts.database.bells.hang(self._reply_to)
+        wakeup = self._parts.database.wakeups.hang(self._reply_to)
         try:
             while True:
-                bell.clear()
+                wakeup.clear()
                 answer = self._poll_patiently(message_id)
                 if answer is not None:
                     return answer
@@ -112,9 +112,9 @@ class Outbox:
                     raise AnswerTimeout(
                         message_id, f"no answer to {message_id} within {timeout_s:g} s; it goes on: wait for it again"
                     )
-                bell.wait(min(left_s, self._parts.settings.poll_s))
+                wakeup.wait(min(left_s, self._parts.settings.poll_s))
         finally:
-            self._parts.database.bells.take_down(self._reply_to, bell)
+            self._parts.database.wakeups.take_down(self._reply_to, wakeup)
 
     def poll(self, message_id: str) -> Answer | None:
         """The answer to a request if it is there. Raises `RequestDied` when none will come."""
@@ -184,7 +184,7 @@ class Outbox:
             parts.messages.insert(own, draft)
             crash.here(CrashPoint.SEND_BEFORE_COMMIT)
         crash.here(CrashPoint.SEND_AFTER_COMMIT)
-        parts.database.bells.ring((draft.inbox,))
+        parts.database.wakeups.ring((draft.inbox,))
         return draft.id
 
     def _payload_texts(self, inbox: str, function: str, payloads: Iterable[Any], tx: Transaction | None) -> list[str]:
@@ -208,7 +208,7 @@ class Outbox:
                 parts.messages.insert_many(own, inbox, function, ids[portion], payloads[portion], reply_to, audit_id)
                 crash.here(CrashPoint.SEND_BEFORE_COMMIT)
             crash.here(CrashPoint.SEND_AFTER_COMMIT)
-            parts.database.bells.ring((inbox,))
+            parts.database.wakeups.ring((inbox,))
         return ids
 
     def _poll_patiently(self, message_id: str) -> Answer | None:

@@ -57,7 +57,7 @@ class QueueContext:
     def ring_after(self, tx: Transaction, name: str | None) -> None:
         """Wake all who wait for the name when the transaction has committed."""
         if name is not None:
-            tx.after_commit(lambda: self.database.bells.ring((name,)))
+            tx.after_commit(lambda: self.database.wakeups.ring((name,)))
 
 
 class MessageStore:

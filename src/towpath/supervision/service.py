@@ -139,7 +139,7 @@ class DutyService:
 
     def _by_hand(self, act: Callable[[Transaction], T]) -> T:
         done = commit_by_hand(self._database, act)
-        self._database.bells.ring([BELL])
+        self._database.wakeups.ring([BELL])
         return done
 
     def _want(self, tx: Transaction, wanted: list[NewDuty], who: str, why: str) -> list[str]:

@@ -197,18 +197,18 @@ class Steward:
     def work(self, is_done: Callable[[], bool], timeout_s: float, is_needed: Callable[[], bool]) -> bool:
         """Keep duties, where that is needed, until something is so; false when the time is over before."""
         deadline = self._clock.monotonic() + timeout_s
-        bell = self._parts.database.bells.hang(BELL)
+        wakeup = self._parts.database.wakeups.hang(BELL)
         for service in self._local:
             service.start()
         try:
             while not self._step(is_done, is_needed):
                 if self._clock.monotonic() > deadline:
                     return False
-                bell.wait(STEP_S)
-                bell.clear()
+                wakeup.wait(STEP_S)
+                wakeup.clear()
             return True
         finally:
-            self._parts.database.bells.take_down(BELL, bell)
+            self._parts.database.wakeups.take_down(BELL, wakeup)
             for service in self._local:
                 service.stop()
             self._let_go()

@@ -77,7 +77,7 @@ class Host(Service):
     def start(self) -> None:
         self._parts.process()  # a process row before the first claim, and an error here rather than in the loop
         if self._bell is None:
-            self._bell = self._parts.database.bells.hang(EVERYBODY)
+            self._bell = self._parts.database.wakeups.hang(EVERYBODY)
         super().start()
 
     def rest(self, seconds: float) -> None:

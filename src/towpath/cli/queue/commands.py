@@ -120,7 +120,7 @@ def tail(ctx: typer.Context, inbox: InboxFilter = None, last: Last = 10, as_json
         show_one = (lambda message: print_json(as_item(message))) if as_json else print_line
         for message in reversed(recent):
             show_one(message)
-        for message in follow(runtime, lambda after: browser.newer(after, inbox), start, bell=inbox):
+        for message in follow(runtime, lambda after: browser.newer(after, inbox), start, wakeup=inbox):
             show_one(message)
 
 

@@ -85,15 +85,15 @@ class RecordFilter:
 
 def pause_for(log: Log, topic: str) -> Callable[[], object]:
     """A pause until the next look; on SQLite a record that is appended ends it."""
-    from towpath.log.sqlite.log import SqliteLog, bell_name
+    from towpath.log.sqlite.log import SqliteLog, wakeup_name
 
     if not isinstance(log, SqliteLog):
         return lambda: time.sleep(ROUND_S)
-    bell = log.database.bells.hang(bell_name(topic))
+    wakeup = log.database.wakeups.hang(wakeup_name(topic))
 
     def until_rung() -> None:
-        bell.wait(ROUND_S)
-        bell.clear()
+        wakeup.wait(ROUND_S)
+        wakeup.clear()
 
     return until_rung
 

@@ -38,7 +38,7 @@ class PostgresDatabase:
         self.schema = schema
         self._lock_timeout_s = lock_timeout_s
         self.connections = Connections(self.connect, _is_broken)
-        self.bells = PostgresWakeups(self.connect, f"towpath_{schema}")
+        self.wakeups = PostgresWakeups(self.connect, f"towpath_{schema}")
 
     @property
     def beats(self) -> PostgresDatabase:
@@ -101,7 +101,7 @@ class PostgresDatabase:
             raise translated(error, self.url) from error
 
     def close(self) -> None:
-        self.bells.close()
+        self.wakeups.close()
         self.connections.close()
 
     def begin(self, connection: Connection, statement: str = "begin") -> None:

@@ -42,14 +42,14 @@ class PostgresWakeups:
         self._has_rings = threading.Event()
 
     def hang(self, name: str) -> Wakeup:
-        bell = self._local.hang(name)
+        wakeup = self._local.hang(name)
         with self._lock:
             if self._listener is None or not self._listener.is_alive():  # a fork leaves it behind
                 self._listener = self._run(self._listen, "bells-listen")
-        return bell
+        return wakeup
 
-    def take_down(self, name: str, bell: Wakeup) -> None:
-        self._local.take_down(name, bell)
+    def take_down(self, name: str, wakeup: Wakeup) -> None:
+        self._local.take_down(name, wakeup)
 
     def ring(self, names: Iterable[str]) -> None:
         with self._lock:

@@ -50,7 +50,7 @@ class SqliteDatabase:
     ) -> None:
         self.url = f"sqlite:///{path}"
         self.path = path
-        self.bells = SqliteWakeups(path)
+        self.wakeups = SqliteWakeups(path)
         self._synchronous = synchronous
         self._lock_timeout_s = lock_timeout_s
         self.connections = Connections(self._open, is_broken=lambda connection: False)
@@ -125,7 +125,7 @@ class SqliteDatabase:
                 self.query(statement)
 
     def close(self) -> None:
-        self.bells.close()
+        self.wakeups.close()
         if self._beats is not self:
             self._beats.close()
         self.connections.close()

@@ -51,14 +51,14 @@ class SqliteWakeups:
         self._trusted_until = 0.0
 
     def hang(self, name: str) -> Wakeup:
-        bell = self._local.hang(name)
+        wakeup = self._local.hang(name)
         with self._lock:
             if self._receiver is None:
                 self._listen()
-        return bell
+        return wakeup
 
-    def take_down(self, name: str, bell: Wakeup) -> None:
-        self._local.take_down(name, bell)
+    def take_down(self, name: str, wakeup: Wakeup) -> None:
+        self._local.take_down(name, wakeup)
 
     def ring(self, names: Iterable[str]) -> None:
         for name in names:

@@ -161,7 +161,7 @@ class OutboxWriter:
             self._wake(tx)
 
     def _wake(self, tx: Transaction) -> None:
-        tx.after_commit(lambda: self._database.bells.ring([RELAY_BELL]))
+        tx.after_commit(lambda: self._database.wakeups.ring([RELAY_BELL]))
 
 
 def _by_flow(cases: Sequence[Case]) -> Mapping[str, list[Case]]:

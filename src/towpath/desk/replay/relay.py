@@ -94,7 +94,7 @@ class Relay(Service):
     def start(self) -> None:
         self._parts.process()  # a process row before the first claim, and an error here rather than in the loop
         if self._bell is None:
-            self._bell = self._parts.database.bells.hang(RELAY_BELL)
+            self._bell = self._parts.database.wakeups.hang(RELAY_BELL)
         super().start()
 
     def rest(self, seconds: float) -> None:

@@ -137,7 +137,7 @@ class SqliteLog:
     def write(self, tx: Transaction, topic: str, records: Sequence[NewRecord], sequence: int) -> list[Position]:
         """Append in an open transaction; readers that wait for the topic are woken when it commits."""
         positions = self.record_store.append(tx, topic, records, self.database.now() // 1000, sequence)
-        tx.after_commit(lambda: self.database.bells.ring([bell_name(topic)]))
+        tx.after_commit(lambda: self.database.wakeups.ring([wakeup_name(topic)]))
         return positions
 
     def _write(self, tx: Transaction, topic: str, records: Sequence[NewRecord]) -> list[Position]:
@@ -392,6 +392,6 @@ class LogJanitor(Service):
         return self._log.database.size_bytes()
 
 
-def bell_name(topic: str) -> str:
+def wakeup_name(topic: str) -> str:
     """The name of the bell that rings when records are appended to a topic."""
     return f"topic/{topic}"

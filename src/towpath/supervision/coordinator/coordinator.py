@@ -81,7 +81,7 @@ class Coordinator(Service):
         self._clock = clock
         self._timeouts = _watch_timeouts(parts)
         self._pongs: deque[tuple[str, Pong]] = deque(maxlen=10_000)
-        self._bell = parts.database.bells.hang(BELL)
+        self._bell = parts.database.wakeups.hang(BELL)
         self._watch: DutyWatch | None = None
         self._watched_term = 0
         self._condemned: dict[str, DeclareDead] = {}  # by launch id: being ended by force

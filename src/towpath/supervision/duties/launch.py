@@ -144,7 +144,7 @@ class Fence:
             if duty is not None:
                 self._deaths.note_back(tx, duty.name)
                 self._event_log.record(tx, ready_event(duty))
-                tx.after_commit(lambda: self._database.bells.ring([BELL]))
+                tx.after_commit(lambda: self._database.wakeups.ring([BELL]))
 
     def give_back(self) -> None:
         """This process ends in order; if it was never ready, another of the same launch may do the duty.

@@ -61,7 +61,7 @@ class ProcessControl:
         for each in old:
             with suppress(LauncherError, Refused):
                 self._launcher(duty).forget(each)
-        self._database.bells.ring([BELL])
+        self._database.wakeups.ring([BELL])
 
     def stop(self, duty: Duty) -> None:
         """Ask its process to end, and let it be ended by force after its grace time."""
@@ -93,7 +93,7 @@ class ProcessControl:
         with self._database.single() as tx:
             is_news = self._duties.note_exit(tx, duty.launch_id or "", looked.exit_code, looked.signal, said)
         if is_news:
-            self._database.bells.ring([BELL])
+            self._database.wakeups.ring([BELL])
 
     def wait(self, duties: Mapping[str, Duty], launcher: str, timeout_s: float) -> list[str]:
         """Which of these, by handle, have ended; returns as soon as one has, or when the time is over."""
@@ -131,7 +131,7 @@ class ProcessControl:
         with self._database.transaction() as tx:
             self._duties.note_trouble(tx, launch_id, trouble)
             self._duties.note_exit(tx, launch_id, None, None)
-        self._database.bells.ring([BELL])
+        self._database.wakeups.ring([BELL])
 
 
 class ExitWatch(Service):
