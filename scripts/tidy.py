@@ -149,7 +149,13 @@ def doubled_classes(modules: Iterable[Module]) -> Iterator[Finding]:
             yield name, f"is a class in {' and '.join(where)}: give each a name of its own"
 
 
-RULES = (large_folders, large_modules, small_modules, participles, doubled_classes)
+def rooms_without_signs(modules: Iterable[Module]) -> Iterator[Finding]:
+    for module in modules:
+        if module.is_package and module.name != PACKAGE and not module.path.with_name("README.md").exists():
+            yield module.place, "has no README.md beside it: what it owns, where to start, invariants, crash points"
+
+
+RULES = (large_folders, large_modules, small_modules, participles, doubled_classes, rooms_without_signs)
 
 
 def crowded_calls(modules: Iterable[Module]) -> Counter[str]:

@@ -18,6 +18,8 @@ def check(folder: Path, files: Mapping[str, str], exceptions: Mapping[str, Any] 
         path = folder / tidy.PACKAGE / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(dedent(text), encoding="utf-8")
+        if path.name == "__init__.py":
+            path.with_name("README.md").touch()
     return tidy.problems(tidy.read_modules(folder), exceptions or {})
 
 
@@ -56,6 +58,14 @@ def test_what_only_one_module_imports_lives_there_unless_it_is_long(tmp_path: Pa
     assert check(tmp_path, {"log/part.py": LONG}) == []
     other = "NEEDED = ('towpath.log.part',)\n" + LONG
     assert check(tmp_path, {"log/part.py": "VALUE = 1\n", "log/other.py": other}) == []
+
+
+def test_a_folder_has_a_sign(tmp_path: Path) -> None:
+    files = {"__init__.py": "", "log/__init__.py": ""}
+    assert check(tmp_path, files) == []
+    (tmp_path / tidy.PACKAGE / "log" / "README.md").unlink()
+    [problem] = tidy.problems(tidy.read_modules(tmp_path), {})
+    assert problem.startswith("log/__init__.py: ")
 
 
 def test_a_folder_holds_so_many_modules(tmp_path: Path) -> None:
