@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import pytest
 from fastapi.routing import APIRoute
@@ -65,7 +65,7 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     url = f"sqlite:///{home}/towpath.db"
     database: dict[str, Any] = {"url": url, "synchronous": "normal"}
     if request.param == "postgres":
-        database = {"url": request.getfixturevalue("postgres").url, "schema": f"fuzz_{os.getpid()}"}
+        database = {"url": request.getfixturevalue("postgres").url, "schema": f"fuzz_{uuid4().hex}"}
     with towpath.connect(database=database, log={"url": f"sqlite:///{home}/topics.db"}) as runtime:
         World(runtime).cases(3)
         yield Client(runtime, _every_scope(runtime))
