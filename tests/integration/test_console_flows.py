@@ -103,13 +103,13 @@ def test_the_last_moves_are_listed_and_the_way_is_marked(visitor: Visitor, world
 def test_nobody_runs_what_should_run(visitor: Visitor, world: FlowWorld) -> None:
     world.send(*[b"{}"] * 5)
     world.move(StageState.EXTRACT)
-    world.sample(rate=98.5, lag=0)
+    world.sample(rate=98765.4, lag=0)
     by_hand(world.runtime.database, "update flow_stage set owner = 'somebody-gone'")
     page = visitor.text(AT)
     assert "somebody-gone" in page
     # The log is asked: what the stage saw last says nothing about now.
     assert '<p class="big">5</p>' in page
-    assert "98.5" not in page
+    assert "98,765" not in page
 
 
 def test_of_several_stages_the_one_in_need_is_shown_or_the_one_that_is_asked_for(
